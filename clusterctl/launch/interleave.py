@@ -55,6 +55,12 @@ def request_of(request: Request, variant: Variant, variants: Sequence[Variant]) 
     )
 
 
+def turn(variant: Variant, variants: Sequence[Variant], number: int, repeats: int) -> str:
+    """Return the name of one measurement among others, without the variant if there is only one."""
+    name = f"variant {variant.name}, " if len(variants) > 1 else ""
+    return f"{name}repeat {number} of {repeats}"
+
+
 def interleave(
     request: Request,
     variants: Sequence[Variant],
@@ -72,7 +78,7 @@ def interleave(
     faults: tuple[Fault, ...] = ()
     for number in range(1, repeats + 1):
         for index, variant in enumerate(variants):
-            where = f"variant {variant.name}, repeat {number} of {repeats}"
+            where = turn(variant, variants, number, repeats)
             say(where)
             folder = logs / f"{index + 1}-{re.sub(r'[^A-Za-z0-9._=-]', '_', variant.name)[:60]}" / str(number)
             names: dict[str, str | int] = {"variant": variant.name, "repeat": number}

@@ -75,7 +75,7 @@ def render(record: Record) -> str:
         charts=[one for one in charts if one is not None],
         variants=variants.table(compared) if compared else None,
         proven=variants.proven(compared),
-        repeats=proof.get("repeats"),
+        repeats=variants.repeats(compared),
         rows=rows,
         points=points,
         between_nodes=[

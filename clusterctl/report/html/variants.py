@@ -10,6 +10,7 @@ from clusterctl.benchmarks.scaling import percent
 from clusterctl.report.html import figures
 from clusterctl.report.html.chart import Chart
 from clusterctl.report.text import trust as trust_lines
+from clusterctl.report.text import variants as variants_table
 from clusterctl.report.text.table import size
 
 Variant = Mapping[str, Any]
@@ -54,6 +55,11 @@ def _point(point: Mapping[str, Any]) -> dict[str, Any]:
 
 def _bounds(spread: Mapping[str, Any]) -> tuple[float, float] | None:
     return None if spread.get("cv") is None else (float(spread["least"]), float(spread["greatest"]))
+
+
+def repeats(variants: Sequence[Variant]) -> str:
+    """Return how often the variants were measured."""
+    return variants_table.repeats(int(one["repeats"]) for one in variants)
 
 
 def table(variants: Sequence[Variant]) -> Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.documents.bench import BenchResult, Spread, VariantResult
 from clusterctl.report.text import trust as trust_lines
@@ -11,18 +13,28 @@ from clusterctl.report.text.table import columns, size
 def render(result: BenchResult) -> str:
     """Return the table, one row per size or number of ranks; a missing figure is printed as ``-``."""
     variants = result.variants
-    title = f"{result.benchmark}, launcher {result.launcher or '-'}, {len(variants)} variants interleaved"
-    repeats = " and ".join(str(count) for count in sorted({variant.repeats for variant in variants}))
-    lines = [
-        title,
-        f"median (minimum-maximum) of {repeats} repeats; ratio: speed relative to {variants[0].name}",
-    ]
+    lines = [f"{result.benchmark}, launcher {result.launcher or '-'}", _figures(variants)]
+    if len(variants) > 1:
+        lines[0] += f", {len(variants)} variants interleaved"
     if any(variant.points for variant in variants):
         lines.append(_training(variants))
     elif any(variant.rows for variant in variants):
         lines.append(_collective(variants))
     lines += [f"{variant.name}: {line}" for variant in variants for line in trust_lines.lines(variant.proof)]
     return "\n".join(lines)
+
+
+def repeats(counts: Iterable[int]) -> str:
+    """Return how often variants were measured: ``3 repeats``; ``3 and 2 repeats`` if a fault ended the run."""
+    found = sorted(set(counts), reverse=True)
+    return " and ".join(map(str, found)) + (" repeat" if found == [1] else " repeats")
+
+
+def _figures(variants: Sequence[VariantResult]) -> str:
+    """Return what the figures of the table are."""
+    counts = {variant.repeats for variant in variants}
+    said = "one repeat" if counts == {1} else f"median (minimum-maximum) of {repeats(counts)}"
+    return said if len(variants) == 1 else f"{said}; ratio: speed relative to {variants[0].name}"
 
 
 def _figure(value: Spread, digits: int) -> str:

@@ -124,6 +124,12 @@ def test_a_variant_that_never_ran_leaves_the_others_on_the_page():
     assert "gloo time" in page and "37.08" in page
 
 
+def test_a_run_that_a_fault_ended_shows_how_often_it_measured():
+    page = run_page.render(record({**TWO[0], "repeats": 1}, {**TWO[1], "repeats": 1}, repeats=3))
+    assert "Medians of 1 repeat," in page
+    assert variants.repeats([{"repeats": 2}, {"repeats": 3}]) == "3 and 2 repeats"
+
+
 def test_what_each_variant_proves_stands_below_the_table():
     def way(status, label):
         node = {
