@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.collective import CollectiveSweep
@@ -25,6 +26,35 @@ def wanted_sizes(sweep: CollectiveSweep) -> tuple[int, ...]:
             break
         size *= sweep.step_factor
     return tuple(found)
+
+
+def missed_end(sweep: CollectiveSweep) -> str | None:
+    """Return a note if the sizes of a sweep end before its largest size; None if they reach it."""
+    last, factor = wanted_sizes(sweep)[-1], sweep.step_factor
+    if last == sweep.max_bytes:
+        return None
+    first = sweep.max_bytes
+    while first % factor == 0 and first // factor >= sweep.min_bytes:
+        first //= factor
+    better = [f"-b {size_word(first)}"] if first < sweep.max_bytes else []
+    better += ["-f 2"] if factor != 2 and _is_reached(sweep, 2) else []
+    advice = f"; add {' or '.join(better)} to reach it" if better else ""
+    return (
+        f"the largest size is {size_word(last)}, because factor {factor} from {size_word(sweep.min_bytes)} "
+        f"does not reach -e {size_word(sweep.max_bytes)}{advice}"
+    )
+
+
+def _is_reached(sweep: CollectiveSweep, factor: int) -> bool:
+    return wanted_sizes(replace(sweep, step_factor=factor))[-1] == sweep.max_bytes
+
+
+def size_word(size_bytes: int) -> str:
+    """Return a size as options take it: 8, 64K, 1M."""
+    for unit, word in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
+        if size_bytes >= unit and size_bytes % unit == 0:
+            return f"{size_bytes // unit}{word}"
+    return str(size_bytes)
 
 
 def check_sizes(sweep: CollectiveSweep, rows: Sequence[Row], np: int) -> tuple[Fault, ...]:

@@ -167,8 +167,10 @@ def spread(slots: Sequence[int], np: int, map_by: MapBy) -> tuple[int, ...]:
         raise LaunchError(f"-np must be at least 1, not {np}", hint="ask for one rank or more: -np N")
     if np > sum(slots):
         raise LaunchError(
-            f"-np asks for {np} ranks, but the nodes have {sum(slots)} slots",
-            hint="lower -np, add nodes, raise `slots` in the inventory, or let ranks share GPUs: --oversubscribe",
+            f"-np asks for {np} ranks, but the nodes have {sum(slots)} slot{'s' if sum(slots) != 1 else ''} "
+            "(one per GPU, or `slots` of the inventory)",
+            hint="add --oversubscribe to put several ranks on a GPU (gloo, ccore and NCCL can share one), "
+            "lower -np, or add nodes",
         )
     counts = [0] * len(slots)
     if map_by == "slot":

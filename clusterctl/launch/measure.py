@@ -209,7 +209,7 @@ class Measurement:
         launches = chosen.launches()
         if chosen.training is None:
             if not chosen.on_gpus and not request.sweep:
-                self._say("no GPU: running a short sweep on the CPU (8 B to 16 MiB, 10 iterations)")
+                self._say("no GPU: running a short sweep on the CPU (8 B to 8 MiB, 10 iterations)")
             return self._collective(chosen, chosen.sweep, launches[0])
         if not chosen.on_gpus and chosen.training.batch_size is None:
             sizes = default_sizes(chosen.training.model, chosen.training.phase or 1, gpu=False)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from clusterctl.artifacts.ranks import agreed, agreed_env
 from clusterctl.benchmarks.base import Fault
 from clusterctl.benchmarks.collective import CollectiveSweep, program_of
+from clusterctl.benchmarks.sweep_sizes import missed_end
 from clusterctl.benchmarks.training import Training
 from clusterctl.errors import LaunchError
 from clusterctl.inventory import interfaces
@@ -28,7 +29,7 @@ from clusterctl.trust import paths
 from clusterctl.workloads.archive import ARCHIVE
 from clusterctl.workloads.shared_gpu import SHARE_GPUS
 
-CPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=16 << 20, step_factor=4, iters=10, warmup_iters=2)
+CPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=8 << 20, step_factor=4, iters=10, warmup_iters=2)
 SHARING = 2
 """How many ranks share each GPU if ``--oversubscribe`` comes without ``-np``."""
 GPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters=20, warmup_iters=5)
@@ -69,13 +70,15 @@ class RequestPlan:
             mpirun=choose.family(self.launcher.name), srun=self.launcher.by_slurm,
             torch=self.program.torch or self.launcher.name == "torchrun", perf=self.program.perf,
             program=program_of(self.request.collective), nccl_symbols=self.library == "nccl+ccore",
+            gpus=self.library if backend(self.library) == "nccl" else None,
         )  # fmt: skip
         return preflight.judge(self.answers, needs)
 
     def notes(self) -> tuple[str, ...]:
         """Return warnings that do not prevent the launch."""
         unlike = preflight.unlike_torch(self.answers) if self.program.torch else None
-        return (unlike,) if unlike else ()
+        missed = missed_end(self.sweep) if self.training is None else None
+        return tuple(note for note in (unlike, missed) if note)
 
     def launches(self) -> tuple[LaunchPlan, ...]:
         """Return the launches in their order: one for a collective, one for each point of a training."""
@@ -120,14 +123,19 @@ def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentit
         )
     else:
         program = choose.torch_program(answers, archive, "training")
+    np = request.np or sum(answer.slots for answer in answers) * (SHARING if request.oversubscribe else 1)
+    map_by = choose.mapping(request.map_by, answers)
+    # Too many ranks are reported before missing programs, which more nodes would have as well.
+    most = max((np, *(request.points or ())))
+    spread(_slots(answers, most, oversubscribe=request.oversubscribe), most, map_by)
     return RequestPlan(
         request=request,
         answers=answers,
         launcher=launcher,
         library=library,
         program=program,
-        np=request.np or sum(answer.slots for answer in answers) * (SHARING if request.oversubscribe else 1),
-        map_by=choose.mapping(request.map_by, answers),
+        np=np,
+        map_by=map_by,
         identity=identity,
     )
 

@@ -28,6 +28,8 @@ class Needs:
     """The perf program's name, for messages."""
     nccl_symbols: bool = False
     """Whether ranks load collective_core's NCCL-symbol library."""
+    gpus: str | None = None
+    """The library that needs a GPU on every node; None if none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,12 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
         missing(
             f"torch is not installed for {answer.python}",
             "install torch 2.4 or newer there, or set `python` in the inventory to a Python that has it",
+        )
+    # A program that the inventory names decides itself what it needs.
+    if needs.gpus and not answer.gpus and not (needs.perf and node.all_reduce_perf):
+        missing(
+            f"--library {needs.gpus} needs GPUs, and nvidia-smi finds none",
+            "run clusterctl check --only gpu-driver, or choose --library gloo or --library ccore",
         )
     if needs.nccl_symbols and answer.core_perf is None:
         missing(

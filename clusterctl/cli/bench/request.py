@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from clusterctl.cli.options import require_seconds
@@ -13,17 +15,20 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 600.0
 PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16")
-_SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+# K, KB and KiB are the same, as in nccl-tests, whose K is 1024 bytes.
+_SIZE = re.compile(r"(?P<number>[0-9]{1,18}(?:\.[0-9]{1,6})?) ?(?P<unit>[KMG]?)(?:I?B)?", re.IGNORECASE)
 _MOST_DIGITS = 18
 """Python's int() rejects texts of more than 4300 digits."""
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes in a text such as ``8`` or ``64K`` (K, M, G: powers of 1024); raise UsageError otherwise."""
-    number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _SUFFIXES else (text, "")
-    if not number.isdecimal() or len(number) > _MOST_DIGITS or int(number) < 1:
-        raise UsageError(f"{text[:60]!r} is not a size", hint="give bytes, or 64K, 1M, 2G")
-    return int(number) * _SUFFIXES.get(unit, 1)
+    """Return the bytes in ``8``, ``64K``, ``64KiB`` or ``1.5 MB`` (powers of 1024); raise UsageError otherwise."""
+    found = _SIZE.fullmatch(text.strip())
+    size = Decimal(found["number"]) * _UNITS[found["unit"].upper()] if found else Decimal(0)
+    if size < 1 or size != int(size):
+        raise UsageError(f"{text[:60]!r} is not a size", hint="give bytes, or 64K, 1MB, 2GiB (powers of 1024)")
+    return int(size)
 
 
 def parse_points(text: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ import pytest
 
 from clusterctl.benchmarks.collective import COLLECTIVES, CollectiveSweep
 from clusterctl.benchmarks.perf_output import Half, Row
-from clusterctl.benchmarks.sweep_sizes import check_sizes, wanted_sizes
+from clusterctl.benchmarks.sweep_sizes import check_sizes, missed_end, wanted_sizes
 
 HALF = Half(1.0, 1.0, 1.0, 0)
 SPLIT = [name for name in COLLECTIVES if name not in ("all_reduce", "broadcast", "reduce", "sendrecv")]
@@ -63,3 +63,19 @@ def test_what_was_not_asked_for_comes_twice_or_is_missing(sizes, message):
     faults = check_sizes(sweep(), rows(*sizes), 2)
     assert [fault.kind.value for fault in faults] == (["unparsable"] if message else [])
     assert not message or message in faults[0].message
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "factor", "words"),
+    [
+        (8, 16 << 20, 2, None),
+        (8, 8 << 20, 4, None),
+        (64, 64, 4, None),
+        (8, 1 << 20, 4, "is 512K, because factor 4 from 8 does not reach -e 1M; add -b 16 or -f 2 to reach it"),
+        (64, 1000, 4, "is 256, because factor 4 from 64 does not reach -e 1000; add -b 250 to reach it"),
+        (8, 1001, 2, "is 512, because factor 2 from 8 does not reach -e 1001"),
+    ],
+)
+def test_a_sweep_that_ends_before_its_largest_size_is_announced(first, last, factor, words):
+    note = missed_end(sweep(first=first, last=last, factor=factor))
+    assert note == (words and f"the largest size {words}")

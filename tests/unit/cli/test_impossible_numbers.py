@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterctl.cli import main
+from clusterctl.cli.bench.request import parse_size
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,9 @@ from clusterctl.cli import main
         (["bootstrap", "--node-timeout", "inf"], "--node-timeout must be a positive number"),
         (["bench", "-e", "²"], "'²' is not a size"),
         (["bench", "-e", "9" * 5000], "is not a size"),
+        (["bench", "-e", "0.3K"], "'0.3K' is not a size"),
+        (["bench", "-e", "64KX"], "'64KX' is not a size"),
+        (["bench", "-e", "1T"], "'1T' is not a size"),
         (["bench", "-b", "2G", "-e", "1G"], "--min-bytes (2G) is larger than --max-bytes (1G)"),
         (["bench", "--model", "resnet50", "--scaling", "1,²"], "is not a list of ranks"),
         (["bench", "--model", "resnet50", "--scaling", "1," + "9" * 5000], "is not a list of ranks"),
@@ -42,3 +46,14 @@ def test_they_are_refused_before_anything_is_contacted(words, said, tmp_path, mo
     assert main.main(words) == 2
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8", 8), ("8B", 8), ("64K", 65536), ("64k", 65536), ("64KB", 65536), ("64KiB", 65536), ("64 KiB", 65536),
+        ("1M", 1 << 20), ("1MB", 1 << 20), ("1.5MiB", 3 << 19), ("2GiB", 2 << 30), (" 1g ", 1 << 30),
+    ],
+)  # fmt: skip
+def test_sizes_are_read_as_people_write_them(text, size):
+    assert parse_size(text) == size

@@ -1,5 +1,7 @@
 """Launcher, library, program and environment, chosen from what the nodes answered."""
 
+from dataclasses import replace
+
 import pytest
 
 from clusterctl.errors import ArtifactError, LaunchError, UsageError
@@ -8,7 +10,9 @@ from clusterctl.launch import choose
 from clusterctl.launch.identity import LaunchIdentity
 from clusterctl.launch.launchers.openmpi import OpenMpi
 from clusterctl.launch.plan import launch
+from clusterctl.launch.plan import plan as planned
 from clusterctl.launch.preflight import Readiness
+from clusterctl.launch.request import Request
 
 READY = {
     "host": "h", "uid": 0, "cores": 4, "gpus": 0, "interface": None, "interface_address": None, "interfaces": "",
@@ -134,13 +138,35 @@ def test_cores_are_taken_in_turn_and_overbooked_while_counted_slots_are_not():
 
 def test_ranks_share_gpus_if_they_may():
     one_gpu = [ready(found={"gpus": 1})]
-    with pytest.raises(LaunchError, match="1 slots") as refused:
+    with pytest.raises(LaunchError, match="2 ranks, but the nodes have 1 slot ") as refused:
         plan(one_gpu, 2)
     assert "--oversubscribe" in refused.value.hint
     made = plan(one_gpu, 4, oversubscribe=True)
     assert (made.np, made.slots) == (4, [("n1", 4)])
     assert dict(made.env)["CLUSTERCTL_SHARE_GPUS"] == "1"
     assert "CLUSTERCTL_SHARE_GPUS" not in dict(plan(one_gpu, 1).env)
+
+
+def test_too_many_ranks_are_reported_before_missing_programs():
+    """The nodes answer from recorded facts: a machine with one GPU, whose torch and mpirun are missing."""
+    bare = [ready(found={"gpus": 1, "torch": None, "mpirun": None})]
+    asked = Request(None, {}, 2, None, "gloo", None, None, 60.0)
+    identity = LaunchIdentity.new("t0ken", "f00d")
+    with pytest.raises(LaunchError, match="2 ranks, but the nodes have 1 slot ") as refused:
+        planned(asked, bare, identity)
+    assert "--oversubscribe to put several ranks on a GPU" in refused.value.hint
+    for library in ("gloo", "ccore"):
+        shared = replace(asked, library=library, oversubscribe=True)
+        found = planned(shared, [ready(found={"gpus": 1})], identity)
+        assert found.unmet() == ()
+        assert [launch.np for launch in found.launches()] == [2]
+
+
+def test_nccl_without_a_gpu_is_refused_before_a_rank_starts():
+    asked = Request(None, {}, 2, None, "nccl", None, None, 60.0)
+    (fault,) = planned(asked, [ready()], LaunchIdentity.new("t0ken", "f00d")).unmet()
+    assert fault.message == "n1: --library nccl needs GPUs, and nvidia-smi finds none"
+    assert "--library gloo" in fault.hint
 
 
 def test_nccl_behind_collective_core_is_preloaded_into_the_ranks():

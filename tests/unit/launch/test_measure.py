@@ -13,10 +13,10 @@ from clusterctl.launch.request import Request
 @pytest.mark.parametrize(
     ("asked", "sizes"),
     [
-        ({}, (8, 16 << 20)),
+        ({}, (8, 8 << 20)),
         ({"min_bytes": 64 << 20}, (64 << 20, 64 << 20)),
         ({"max_bytes": 4}, (4, 4)),
-        ({"min_bytes": 1024}, (1024, 16 << 20)),
+        ({"min_bytes": 1024}, (1024, 8 << 20)),
         ({"min_bytes": 1024, "max_bytes": 2048}, (1024, 2048)),
     ],
 )
