@@ -76,11 +76,6 @@ class Parameter:
         return "|".join(self.choices) or _METAVARS[self.type]
 
     @property
-    def panel(self) -> str | None:
-        """Return the heading under which help lists it; None without one of its own."""
-        return self.info.rich_help_panel if isinstance(self.info.rich_help_panel, str) else None
-
-    @property
     def shown_default(self) -> str:
         """Return its default; empty if it has none, or if the help text states the default instead."""
         if isinstance(self.info.show_default, str):

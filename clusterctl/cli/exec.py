@@ -25,7 +25,7 @@ def execute(
     limit: cli.LimitOption = None,
     run_name: RunOption = None,
     timeout_s: Annotated[
-        float, typer.Option("--timeout", min=1.0, metavar="S", help="Maximum seconds for the command.")
+        float, typer.Option("--timeout", min=1.0, metavar="SECONDS", help="Maximum time of the command.")
     ] = 600.0,
     fanout: cli.FanoutOption = None,
     runs: cli.RunsOption = None,

@@ -53,7 +53,7 @@ def up(
         bool,
         typer.Option("--with-python", help="Mount clusterctl's own Python into the containers, read-only."),
     ] = False,
-    memory_mib: Annotated[int, typer.Option(min=512, help="Memory per guest in MiB.")] = 1280,
+    memory_mib: Annotated[int, typer.Option(metavar="MIB", min=512, help="Memory per guest.")] = 1280,
     bare: Annotated[
         bool,
         typer.Option(

@@ -40,15 +40,15 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for con
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan; change nothing.")]
 OnlyOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--only", metavar="R,..", help="Only these requirements."),
+    typer.Option("--only", metavar="REQUIREMENT,..", help="Only these requirements."),
 ]
 SkipOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--skip", metavar="R,..", help="All requirements except these."),
+    typer.Option("--skip", metavar="REQUIREMENT,..", help="All requirements except these."),
 ]
 FanoutOption = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--fanout", min=1, help="Number of nodes contacted at once.", show_default=False),
+    typer.Option("--fanout", min=1, help="Number of nodes contacted at once.", show_default="64"),
 ]
 AcceptHostKeysOption = Annotated[
     bool,

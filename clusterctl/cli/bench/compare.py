@@ -26,8 +26,8 @@ RepeatsOption = Annotated[
     typer.Option(
         "--repeats",
         min=1,
-        help="Number of repeats, interleaved (default 3 with --compare).",
-        show_default=False,
+        help="Number of repeats, interleaved.",
+        show_default="1, with --compare 3",
     ),
 ]
 

@@ -35,12 +35,17 @@ class What:
 
     collective: Annotated[
         Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
-        typer.Option("--collective", metavar="NAME", help="Measure this collective; names as in nccl-tests."),
+        typer.Option(
+            "--collective",
+            metavar="COLLECTIVE",
+            help="Measure this collective; names as in nccl-tests.",
+            show_default="all_reduce",
+        ),
     ] = None
     model: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
-            "--model", metavar="NAME", help="Train resnet50, bert-large, ..., or a torchvision classifier."
+            "--model", metavar="MODEL", help="Train resnet50, bert-large, ..., or a torchvision classifier."
         ),
     ] = None
 
@@ -52,7 +57,11 @@ class Ranks:
     np: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
-            "-np", "--np", min=1, help="Number of ranks; default: all slots of the nodes.", show_default=False
+            "-np",
+            "--np",
+            min=1,
+            help="Number of ranks.",
+            show_default="all slots of the nodes",
         ),
     ] = None
     scaling: Annotated[
@@ -60,25 +69,35 @@ class Ranks:
         typer.Option(
             "--scaling",
             metavar="N,..",
-            help="Numbers of ranks of the scaling curve; default: 1, one full node, and -np.",
+            help="Numbers of ranks of the scaling curve.",
+            show_default="1, one full node, and -np",
         ),
     ] = None
     library: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
             "--library",
-            help="nccl, gloo, ccore, or nccl+ccore (NCCL, with collective_core in front); default: nccl on GPUs, "
-            "else an installed library.",
+            metavar="LIBRARY",
+            help="nccl, gloo, ccore, or nccl+ccore (NCCL, with collective_core in front).",
+            show_default="nccl on GPUs, else an installed library",
         ),
     ] = None
     launcher: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--launcher", help="openmpi, mpich, torchrun, srun, or local (this machine)."),
+        typer.Option(
+            "--launcher",
+            metavar="LAUNCHER",
+            help="openmpi, mpich, torchrun, srun, or local (this machine).",
+            show_default="an installed MPI; local on this machine without one",
+        ),
     ] = None
     map_by: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
-            "--map-by", help="slot: fill one node after another; node: one rank per node, round-robin."
+            "--map-by",
+            metavar="slot|node",
+            help="slot: fill one node after another; node: one rank per node, round-robin.",
+            show_default="slot; node where slots are CPU cores",
         ),
     ] = None
     oversubscribe: Annotated[
@@ -90,9 +109,9 @@ class Ranks:
         typer.Option(
             "--timeout",
             min=1.0,
-            metavar="S",
-            help="Maximum seconds per launch (default 600, with --smoke 180).",
-            show_default=False,
+            metavar="SECONDS",
+            help="Maximum time of one launch.",
+            show_default="600, with --smoke 180",
         ),
     ] = None
 
@@ -103,15 +122,17 @@ class SizeOptions:
 
     min_bytes: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("-b", "--min-bytes", metavar="SIZE", help="Smallest size: 8, 64K, 1M."),
+        typer.Option(
+            "-b", "--min-bytes", metavar="SIZE", help="Smallest size: 8, 64K, 1M.", show_default="8"
+        ),
     ] = None
     max_bytes: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("-e", "--max-bytes", metavar="SIZE", help="Largest size."),
+        typer.Option("-e", "--max-bytes", metavar="SIZE", help="Largest size.", show_default="128M"),
     ] = None
     step_factor: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("-f", "--step-factor", min=2, help="Factor between sizes."),
+        typer.Option("-f", "--step-factor", min=2, help="Factor between sizes.", show_default="2"),
     ] = None
 
 
@@ -121,11 +142,23 @@ class Iterations:
 
     iters: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("-n", "--iters", min=1, help="Timed iterations per size, or steps per timed window."),
+        typer.Option(
+            "-n",
+            "--iters",
+            min=1,
+            help="Timed iterations per size, or steps per timed window.",
+            show_default="20; training: 10, without GPUs 2 or 1",
+        ),
     ] = None
     warmup: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("-w", "--warmup", min=1, help="Untimed iterations or steps before the measurement."),
+        typer.Option(
+            "-w",
+            "--warmup",
+            min=1,
+            help="Untimed iterations or steps before the measurement.",
+            show_default="5; training: 10, without GPUs 1",
+        ),
     ] = None
 
 
@@ -135,35 +168,63 @@ class TrainingOptions:
 
     windows: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--windows", min=1, help="Number of timed windows; the report shows their spread."),
+        typer.Option(
+            "--windows",
+            min=1,
+            help="Number of timed windows; the report shows their spread.",
+            show_default="10, without GPUs 4 or 2",
+        ),
     ] = None
     batch_size: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--batch-size", min=1, help="Samples per rank and step."),
+        typer.Option(
+            "--batch-size",
+            min=1,
+            help="Samples per rank and step.",
+            show_default="depends on model and device: resnet50 64, without GPUs 8",
+        ),
     ] = None
     image_size: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--image-size", min=32, help="Pixels per side."),
+        typer.Option(
+            "--image-size",
+            min=32,
+            help="Pixels per side.",
+            show_default="that of the model, 224 or 299; built-in models without GPUs: 64",
+        ),
     ] = None
     precision: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--precision", help="fp32 (default), tf32, amp-bf16 or amp-fp16."),
+        typer.Option(
+            "--precision",
+            metavar="fp32|tf32|amp-bf16|amp-fp16",
+            help="Number format of the training.",
+            show_default="fp32",
+        ),
     ] = None
     channels_last: Annotated[bool, typer.Option("--channels-last", help="Use the NHWC memory format.")] = (
         False
     )
     learning_rate: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option("--learning-rate", help="Default: SGD 0.01, BERT 1e-4.", show_default=False),
+        typer.Option("--learning-rate", help="Step of the optimizer.", show_default="SGD 0.01, BERT 1e-4"),
     ] = None
     compiled: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False
     bucket_cap_mb: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option("--bucket-cap-mb", min=0.1, help="Size of DDP's gradient buckets in MiB (default 25)."),
+        typer.Option(
+            "--bucket-cap-mb",
+            min=0.1,
+            help="Size of DDP's gradient buckets.",
+            metavar="MIB",
+            show_default="25",
+        ),
     ] = None
     phase: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--phase", min=1, max=2, help="BERT phase; 1: 128 tokens, 2: 512 tokens."),
+        typer.Option(
+            "--phase", min=1, max=2, help="BERT phase; 1: 128 tokens, 2: 512 tokens.", show_default="1"
+        ),
     ] = None
 
 

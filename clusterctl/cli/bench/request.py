@@ -27,7 +27,9 @@ def parse_size(text: str) -> int:
     found = _SIZE.fullmatch(text.strip())
     size = Decimal(found["number"]) * _UNITS[found["unit"].upper()] if found else Decimal(0)
     if size < 1 or size != int(size):
-        raise UsageError(f"{text[:60]!r} is not a size", hint="give bytes, or 64K, 1MB, 2GiB (powers of 1024)")
+        raise UsageError(
+            f"{text[:60]!r} is not a size", hint="give bytes, or 64K, 1MB, 2GiB (powers of 1024)"
+        )
     return int(size)
 
 

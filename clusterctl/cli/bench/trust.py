@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BaselineOption = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
     typer.Option(
-        "--baseline", metavar="NAME", help="Exit with 1 if figures are below this recorded baseline."
+        "--baseline", metavar="BASELINE", help="Exit with 1 if figures are below this recorded baseline."
     ),
 ]
 SlowPathOption = Annotated[

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from clusterctl import DOCUMENTATION
 from clusterctl.cli import exit_codes
 from clusterctl.cli.description import CommandDescription, Parameter
-from clusterctl.cli.help.headings import HEADINGS
+from clusterctl.cli.help.headings import OF_COMMANDS, heading_of
 
 _Rows = Mapping[str, Sequence[tuple[str, str]]]
 """Headings with their rows; a row is a term and its text."""
@@ -17,6 +17,8 @@ _Rows = Mapping[str, Sequence[tuple[str, str]]]
 _LEAST, _MOST = 60, 200
 _WIDEST_TERM = 30
 """A longer term stands on a line of its own."""
+_PLAIN_RANGES = ("", "0 or more", "1 or more")
+"""Ranges that a reader assumes."""
 _WHOLE_NOTE = 30
 """A longer note on defaults may wrap."""
 _UNBROKEN = "\xa0"
@@ -71,7 +73,8 @@ def _options(command: CommandDescription) -> _Rows:
     found: dict[str, list[tuple[str, str]]] = {}
     if command.application is None:
         for one in command.parameters:
-            found.setdefault(one.panel or ("Options" if one.is_option else "Arguments"), []).append(_row(one))
+            heading = heading_of(one.spellings) if one.is_option else "Arguments"
+            found.setdefault(heading, []).append(_row(one))
     order = sorted(found, key=lambda heading: (heading != "Arguments", heading == "Output"))
     return {heading: found[heading] for heading in order}
 
@@ -80,7 +83,7 @@ def _commands(command: CommandDescription, whole: CommandDescription) -> _Rows:
     """Return headings with the commands below them."""
     rows = {name: (name, below.summary) for name, below in command.commands.items()}
     found: dict[str, list[tuple[str, str]]] = {}
-    for heading, names in HEADINGS.items() if command is whole else ():
+    for heading, names in OF_COMMANDS.items() if command is whole else ():
         found[heading] = [rows.pop(name) for name in names if name in rows]
     found["Commands"] = list(rows.values())
     return {heading: found[heading] for heading in found if found[heading]}
@@ -93,7 +96,7 @@ def _row(one: Parameter) -> tuple[str, str]:
     else:
         term = one.metavar if one.required else f"[{one.metavar}]"
     notes = [f"default: {one.shown_default}"] if one.shown_default else []
-    notes += [one.range] if one.range else []
+    notes += [one.range] if one.range not in _PLAIN_RANGES else []
     notes += ["repeatable"] if one.repeatable and one.is_option else []
     noted = f"[{'; '.join(notes)}]" if notes else ""
     if len(noted) <= _WHOLE_NOTE:

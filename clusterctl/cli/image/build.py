@@ -38,7 +38,7 @@ BaseOption = Annotated[
     ),
 ]
 LibraryOption = Annotated[
-    str, typer.Option(metavar="NAME", help="Collective library: ccore, nccl, accl, lightcc or acspeed.")
+    str, typer.Option(metavar="LIBRARY", help="Collective library: ccore, nccl, accl, lightcc or acspeed.")
 ]
 PackageOption = Annotated[
     list[str] | None,
@@ -63,7 +63,8 @@ def build(
     library: LibraryOption = "ccore",
     package: PackageOption = None,
     library_version: Annotated[
-        str | None, typer.Option(metavar="V", help="The library's version, if its packages do not state it.")
+        str | None,
+        typer.Option(metavar="VERSION", help="The library's version, if its packages do not state it."),
     ] = None,
     nccl_tests: NcclTestsOption = None,
     tag: Annotated[
@@ -74,7 +75,7 @@ def build(
     limit: LimitOption = None,
     pull: Annotated[bool, typer.Option("--pull", help="Pull a newer base image from its registry.")] = False,
     network: Annotated[
-        str | None, typer.Option(help="Network mode of the build's commands, e.g. host.", show_default=False)
+        str | None, typer.Option(metavar="MODE", help="Network mode of the build's commands, e.g. host.")
     ] = None,
     build_arg: Annotated[
         list[str] | None,

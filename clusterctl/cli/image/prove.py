@@ -29,7 +29,7 @@ def prove(
     limit: LimitOption = None,
     library: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Collective library; default: the one that the image declares."),
+        typer.Option(metavar="LIBRARY", help="Collective library; default: the one that the image declares."),
     ] = None,
     fanout: FanoutOption = None,
     accept_new_host_keys: AcceptHostKeysOption = False,

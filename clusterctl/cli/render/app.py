@@ -56,7 +56,9 @@ def docker_run(
     *,
     inventory: InventoryOption = None,
     limit: LimitOption = None,
-    image: Annotated[str | None, typer.Option(help="Image instead of the inventory's.")] = None,
+    image: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="Image instead of the inventory's.")
+    ] = None,
     style: Annotated[
         DockerStyle, typer.Option(help="Order and spelling of the flags.")
     ] = DockerStyle.default,

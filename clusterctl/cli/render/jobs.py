@@ -55,9 +55,9 @@ def sbatch(
     np: NpOption = None,
     slots: SlotsOption = None,
     library: LibraryOption = None,
-    name: Annotated[str, typer.Option(help="The job's name.")] = "clusterctl",
-    partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
-    time_minutes: Annotated[int, typer.Option("--time", min=1, help="Time limit in minutes.")] = 60,
+    name: Annotated[str, typer.Option(metavar="NAME", help="The job's name.")] = "clusterctl",
+    partition: Annotated[str | None, typer.Option(metavar="PARTITION", help="Slurm partition.")] = None,
+    time_minutes: Annotated[int, typer.Option("--time", metavar="MINUTES", min=1, help="Time limit.")] = 60,
     exclusive: Annotated[bool, typer.Option(help="Allocate whole nodes.")] = True,
     program: ProgramArgument = None,
     json: JsonOption = False,
@@ -88,10 +88,12 @@ def mpijob(
     limit: LimitOption = None,
     slots: SlotsOption = None,
     library: LibraryOption = None,
-    name: Annotated[str, typer.Option(help="The job's name.")] = "clusterctl",
-    image: Annotated[str | None, typer.Option(help="Image instead of the inventory's.")] = None,
+    name: Annotated[str, typer.Option(metavar="NAME", help="The job's name.")] = "clusterctl",
+    image: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="Image instead of the inventory's.")
+    ] = None,
     rdma_resource: Annotated[
-        str | None, typer.Option(help="Resource name of the RDMA device plugin.")
+        str | None, typer.Option(metavar="RESOURCE", help="Resource name of the RDMA device plugin.")
     ] = None,
     program: ProgramArgument = None,
     json: JsonOption = False,

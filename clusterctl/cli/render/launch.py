@@ -31,19 +31,18 @@ class LibraryName(str, Enum):
 
 LibraryOption = Annotated[
     LibraryName | None,
-    typer.Option(
-        help="The collective library; default: nccl, with --bench as bench chooses.", show_default=False
-    ),
+    typer.Option(help="The collective library.", show_default="nccl, with --bench as bench chooses"),
 ]
 ModelOption = Annotated[
     str | None,
     typer.Option(
-        help="Train this model (resnet50, ...); the nodes need clusterctl installed, except with --bench."
+        metavar="MODEL",
+        help="Train this model (resnet50, ...); the nodes need clusterctl installed, except with --bench.",
     ),
 ]
 BatchSizeOption = Annotated[int | None, typer.Option(min=1, help="Batch size per rank.")]
 CollectiveOption = Annotated[
-    str | None, typer.Option(help="Measure this collective; names as in nccl-tests.")
+    str | None, typer.Option(metavar="COLLECTIVE", help="Measure this collective; names as in nccl-tests.")
 ]
 BenchOption = Annotated[
     bool,

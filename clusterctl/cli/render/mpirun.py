@@ -36,30 +36,36 @@ def mpirun(
     batch_size: BatchSizeOption = None,
     collective: CollectiveOption = None,
     library: LibraryOption = None,
-    nccl_debug: Annotated[str | None, typer.Option(help="NCCL_DEBUG.")] = None,
+    nccl_debug: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="NCCL_DEBUG: WARN, INFO, ...")
+    ] = None,
     ib: Annotated[
         bool | None, typer.Option("--ib/--no-ib", help="NCCL_IB_DISABLE=0 or 1; default: unset.")
     ] = None,
     gid_index: Annotated[int | None, typer.Option(help="NCCL_IB_GID_INDEX, for NCCL before 2.21.")] = None,
     gdr_level: Annotated[
-        str | None, typer.Option(help="NCCL_NET_GDR_LEVEL: LOC, PIX, PXB, PHB, SYS.")
+        str | None, typer.Option(metavar="LEVEL", help="NCCL_NET_GDR_LEVEL: LOC, PIX, PXB, PHB, SYS.")
     ] = None,
     fusion_threshold: Annotated[
-        int | None, typer.Option(min=0, help="HOROVOD_FUSION_THRESHOLD, bytes.")
+        int | None, typer.Option(metavar="BYTES", min=0, help="HOROVOD_FUSION_THRESHOLD.")
     ] = None,
-    cycle_time: Annotated[int | None, typer.Option(min=0, help="HOROVOD_CYCLE_TIME, ms.")] = None,
+    cycle_time: Annotated[int | None, typer.Option(metavar="MS", min=0, help="HOROVOD_CYCLE_TIME.")] = None,
     two_d: Annotated[bool | None, typer.Option("--two-d/--no-two-d", help="LightCC's 2D all-reduce.")] = None,
     intra_size: Annotated[
         int | None, typer.Option(help="Ranks per group of the 2D all-reduce; default: a node's slots.")
     ] = None,
     two_d_threshold: Annotated[
-        int | None, typer.Option(min=0, help="Use the 2D all-reduce up to this many bytes.")
+        int | None, typer.Option(metavar="BYTES", min=0, help="Use the 2D all-reduce up to this size.")
     ] = None,
     topk: Annotated[
         bool | None, typer.Option("--topk/--no-topk", help="LightCC's top-k compression.")
     ] = None,
-    topk_ratio: Annotated[float | None, typer.Option(help="Fraction of the values that top-k sends.")] = None,
-    topk_threshold: Annotated[int | None, typer.Option(min=0, help="Use top-k from this many bytes.")] = None,
+    topk_ratio: Annotated[
+        float | None, typer.Option(metavar="FRACTION", help="Part of the values that top-k sends.")
+    ] = None,
+    topk_threshold: Annotated[
+        int | None, typer.Option(metavar="BYTES", min=0, help="Use top-k from this size.")
+    ] = None,
     topk_fp16: Annotated[
         bool | None, typer.Option("--topk-fp16/--no-topk-fp16", help="Send the values of top-k as FP16.")
     ] = None,
@@ -71,8 +77,12 @@ def mpirun(
     ] = None,
     tree_spawn: Annotated[bool, typer.Option(help="Let nodes start ranks on further nodes.")] = True,
     oob: Annotated[bool, typer.Option(help="Also bind mpirun's own connections to the interface.")] = True,
-    pml: Annotated[str, typer.Option(help="Open MPI's pml; none: Open MPI chooses.")] = "ob1",
-    btl: Annotated[str, typer.Option(help="Open MPI's btl; none: Open MPI chooses.")] = "^openib",
+    pml: Annotated[
+        str, typer.Option(metavar="COMPONENTS", help="Open MPI's pml; none: Open MPI chooses.")
+    ] = "ob1",
+    btl: Annotated[
+        str, typer.Option(metavar="COMPONENTS", help="Open MPI's btl; none: Open MPI chooses.")
+    ] = "^openib",
     open_mpi: Annotated[int, typer.Option(min=4, max=5, help="Version of Open MPI: 4 or 5.")] = 4,
     program: ProgramArgument = None,
     json: JsonOption = False,

@@ -19,11 +19,11 @@ STATUSES = ("ok", "failed", "below-baseline")
 
 BenchmarkOption = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
-    typer.Option("--benchmark", metavar="NAME", help="Only runs of this collective or model."),
+    typer.Option("--benchmark", metavar="BENCHMARK", help="Only runs of this collective or model."),
 ]
 LibraryOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--library", metavar="NAME", help="Only runs with this library: nccl, gloo, ccore."),
+    typer.Option("--library", metavar="LIBRARY", help="Only runs with this library: nccl, gloo, ccore."),
 ]
 StatusOption = Annotated[
     Optional[str],  # noqa: UP045

@@ -75,3 +75,74 @@ def test_values_have_their_range_and_default() -> None:
 def test_an_error_shows_the_same_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["exec", "--no-such"]) == 2
     assert capsys.readouterr().err.startswith("Usage: clusterctl exec [OPTIONS] COMMAND...\n")
+
+
+NO_DEFAULT = {
+    # Without these nothing is selected, written, added or set; the text says what each one does.
+    *(
+        "--limit",
+        "--only",
+        "--skip",
+        "--resume",
+        "--batch",
+        "--max-failures",
+        "--node-timeout",
+        "--replay",
+        "--record",
+    ),
+    *(
+        "--junit",
+        "--prometheus",
+        "--html",
+        "--image",
+        "--volume",
+        "--mount",
+        "--model",
+        "--compare",
+        "--baseline",
+    ),
+    *(
+        "--slots",
+        "--collective",
+        "--batch-size",
+        "--nccl-debug",
+        "--gid-index",
+        "--gdr-level",
+        "--fusion-threshold",
+    ),
+    *("--cycle-time", "--two-d-threshold", "--topk-ratio", "--topk-threshold", "--hostfile", "--ssh-config"),
+    *(
+        "--partition",
+        "--rdma-resource",
+        "--package",
+        "--nccl-tests",
+        "--family",
+        "--rendezvous-port",
+        "--comment",
+    ),
+    *(
+        "--lint",
+        "--known-hosts",
+        "--include",
+        "--benchmark",
+        "--library",
+        "--status",
+        "--since",
+        "--limit-to",
+    ),
+    *("--library-version", "--network", "--build-arg"),
+}
+
+
+def test_each_option_with_a_value_states_its_default() -> None:
+    silent = {
+        one.spellings[-1]
+        for command in every()
+        if command.application is None
+        for one in command.parameters
+        if one.is_option and not one.is_flag and not one.required
+        if not one.shown_default and "default" not in (one.info.help or "").lower()
+    }
+    assert silent - NO_DEFAULT == set(), (
+        "state the default with show_default='...', or list the option in NO_DEFAULT"
+    )
