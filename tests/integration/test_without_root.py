@@ -38,7 +38,7 @@ def test_a_dry_run_says_that_the_steps_will_need_root(fleet, run_clusterctl):
 def test_a_refused_password_leaves_the_verdicts_and_says_why_nothing_was_done(fleet, run_clusterctl):
     done = _bootstrap(run_clusterctl, fleet, "--yes", password="a wrong one")
     assert done.returncode == 1
-    assert f"cluster-file  unmet   {FILE} does not exist" in done.stdout
+    assert f"unmet   cluster-file  {FILE} does not exist" in done.stdout
     assert "unreachable: 0" in done.stdout
     assert "sudo refused the password" in done.stderr and "correct $CLUSTERCTL_SUDO_PASSWORD" in done.stderr
     assert "a wrong one" not in done.stdout + done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -49,6 +50,9 @@ def check(
         Optional[Path],  # noqa: UP045
         typer.Option("--replay", metavar="DIR", help="Check a recording instead of nodes; contacts no node."),
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also list the requirements that are met or not applicable.")
+    ] = False,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     runs: cli.RunsOption = None,
@@ -56,11 +60,12 @@ def check(
 ) -> None:
     """Check every node against every requirement; change nothing.
 
+    The table lists what is unmet or unknown. Requirements that are met or not applicable are only named.
+
     Exit code 0: all requirements met or not applicable; 1: a requirement unmet or unknown, a node unreachable, or
     drift with --strict; 5: all nodes unreachable.
     """
     from clusterctl.cli.check.run import Contact, replayed
-    from clusterctl.cli.session import say_failures, say_without_root
     from clusterctl.errors import UsageError
 
     wanted, unwanted = cli.names(only), cli.names(skip)
@@ -81,11 +86,15 @@ def check(
         judged = contact.check(wanted, unwanted or (), record)
     _report(judged, junit, prometheus, strict=strict)
     if as_json:
+        from clusterctl.cli.session import say_failures, say_without_root
+
         console.emit_json(judged.document)
+        say_failures(judged.verdicts.failures)
+        say_without_root(judged.facts, judged.verdicts)
     else:
-        console.data(_text(judged))
-    say_failures(judged.verdicts.failures)
-    say_without_root(judged.facts, judged.verdicts)
+        # A recording may be of nodes that this machine cannot reach.
+        again = None if replay is not None else _bootstrap_command(inventory, limit, only, skip)
+        console.data(_text(judged, again, every=every))
     code = exit_code(judged.document, len(judged.verdicts))
     raise typer.Exit(1 if strict and judged.deviations and code == 0 else code)
 
@@ -101,18 +110,38 @@ def _report(judged: Judged, junit: Path | None, prometheus: Path | None, *, stri
         report_files.write(prometheus, prometheus_report.render(judged.document, checked_at_s=time.time()))
 
 
-def _text(judged: Judged) -> str:
-    from clusterctl.report.text.check import drift_text
+def _bootstrap_command(
+    inventory: Path | None,
+    limit: Sequence[str] | None,
+    only: Sequence[str] | None,
+    skip: Sequence[str] | None,
+) -> tuple[str, ...]:
+    """Return the bootstrap command for the same nodes and requirements as this check."""
+    words = ["clusterctl", "bootstrap", *(() if inventory is None else (str(inventory),))]
+    for flag, values in (("--limit", limit), ("--only", only), ("--skip", skip)):
+        words += [word for value in values or () for word in (flag, value)]
+    return tuple(words)
 
-    blocks = [folded(judged.verdicts, console.width())]
-    drifting = drift_text(judged.deviations, judged.verdicts.values_by_node)
-    summary = judged.document["summary"]
-    counts = ", ".join(f"{word.replace('_', '-')}: {count}" for word, count in summary.items())
-    return "\n\n".join([*blocks, *([drifting] if drifting else []), counts])
+
+def _text(judged: Judged, bootstrap: tuple[str, ...] | None, *, every: bool) -> str:
+    from clusterctl.report.text import check as check_table
+    from clusterctl.report.text.failures import rootless_lines
+    from clusterctl.report.text.next_step import next_lines
+
+    width, answered = console.width(), judged.verdicts.values_by_node
+    summary = check_table.summary_line(judged.document["summary"], len(judged.verdicts))
+    last = [*check_table.wrapped(summary, width), *next_lines(answered.values(), bootstrap, width)]
+    blocks = (
+        check_table.folded(judged.verdicts, width, every=every),
+        "\n".join(rootless_lines(judged.facts.values_by_node, answered)),
+        check_table.drift_text(judged.deviations, answered, width),
+        "\n".join(last),
+    )
+    return "\n\n".join(block for block in blocks if block)
 
 
 def folded(verdicts: HostMap[tuple[Decision, ...]], width: int | None = None) -> str:
     """Return the verdicts as a table for people; nodes with the same verdict share a row."""
     from clusterctl.report.text import check as check_table
 
-    return check_table.folded(verdicts, width)
+    return check_table.folded(verdicts, width, reasons=False)

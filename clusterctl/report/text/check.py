@@ -2,66 +2,93 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.facts import drift as drifting
 from clusterctl.inventory import nodeset
+from clusterctl.report.text.failures import failure_lines
+from clusterctl.report.text.folding import Kinds, named
 
 if TYPE_CHECKING:
     from clusterctl.facts.drift import Deviation
     from clusterctl.requirements.base import Decision
-    from clusterctl.transport.base import HostMap
+    from clusterctl.transport.base import Failure, HostMap
 
 ROWS_PER_REQUIREMENT = 6
 DRIFT_LINES = 20
 WARNING_LINES = 20
-NAMES_CHARACTERS = 44
-_ORDER = ("unmet", "unknown", "met", "not-applicable")
-# Parts that differ between nodes in the same state: numbers, addresses, quoted names, device names.
-_OWN = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|\b[A-Za-z_.-]*\d[\w.:/+-]*")
+WORST_FIRST = ("unmet", "unknown", "met", "not-applicable")
+FOLDED = ("met", "not-applicable")
+"""The verdicts that need no attention: one line each names their requirements."""
+_HEADS = ("status", "requirement", "nodes", "reason")
+_REASON_CHARACTERS = 34
+"""A narrower column for reasons is hard to read; then reasons go below their rows."""
 
 
-def named(names: Sequence[str], limit: int = NAMES_CHARACTERS) -> str:
-    """Return node names folded, cut at a limit, with their number when there are several."""
-    text = nodeset.fold(names)
-    if len(text) > limit:
-        text = text[: limit - 3].rstrip(",-") + "..."
-    return f"{text} ({len(names)})" if len(names) > 1 else text
+@dataclass(frozen=True, slots=True)
+class VerdictRow:
+    """One line of the table: nodes with the same verdict on a requirement, for the same reason."""
+
+    status: str
+    requirement: str
+    nodes: str
+    reason: str
 
 
-def shape(text: str) -> str:
-    """Return the text without the parts that differ between nodes in the same state."""
-    return _OWN.sub("#", text)
+def folded(
+    verdicts: HostMap[tuple[Decision, ...]],
+    width: int | None = None,
+    *,
+    every: bool = False,
+    reasons: bool = True,
+) -> str:
+    """Return the verdicts as one table, unmet first, then unknown, then warnings and unreachable nodes.
 
-
-class Kinds:
-    """Group nodes' texts by shape: the first text of a group represents all of them."""
-
-    def __init__(self) -> None:
-        self.found: dict[tuple[str, ...], tuple[str, list[str], bool]] = {}
-
-    def add(self, key: tuple[str, ...], text: str, node: str, *, like: str | None = None) -> None:
-        """Add a node's text; ``like`` is the part that decides the group (None: the whole text)."""
-        kind = (*key, shape(text if like is None else like))
-        first, nodes, differs = self.found.get(kind, (text, [], False))
-        nodes.append(node)
-        self.found[kind] = (first, nodes, differs or text != first)
-
-    @staticmethod
-    def said(text: str, differs: bool) -> str:
-        return f"{text} [others differ in names or numbers]" if differs else text
-
-
-def folded(verdicts: HostMap[tuple[Decision, ...]], width: int | None = None) -> str:
-    """Return the verdicts as one table, worst first for each requirement, then warnings and unreachable nodes.
-
-    Nodes whose reasons are the same except for names and numbers share a row. ``width`` wraps reasons; None: never
-    wrap, for text that programs read.
+    Nodes whose reasons are the same except for names and numbers share a row. Requirements that are met or not
+    applicable are only named, unless ``every`` is set. ``width`` wraps the text; None: never wrap, for text that
+    programs read. Without ``reasons``, unreachable nodes are only named.
     """
     answered = verdicts.values_by_node
+    kinds, warnings = _kinds(answered)
+    blocks = []
+    if answered:
+        rows = list(_rows(kinds, len(answered), WORST_FIRST if every else WORST_FIRST[:2]))
+        alike = all(row.nodes == "all" for row in rows)
+        lines = [_head(answered), *_table(rows, alike=alike, width=width)]
+        if not every:
+            lines += _folded_lines(kinds, len(answered), width)
+        blocks.append("\n".join([*lines, *_warnings(warnings, len(answered), width)]))
+    if verdicts.failures:
+        blocks.append(unreachable(verdicts.failures, reasons=reasons))
+    return "\n\n".join(blocks)
+
+
+def unreachable(failures: Mapping[str, Failure], *, reasons: bool = True) -> str:
+    """Return the unreachable nodes, with their reasons and hints below them."""
+    lines = failure_lines(failures) if reasons else ()
+    indented = (f"  {line}".replace("\n", "\n  ") for line in lines)
+    return "\n".join([f"unreachable: {named(list(failures), 10**6)}", *indented])
+
+
+def summary_line(summary: Mapping[str, int], nodes: int) -> str:
+    """Return the number of nodes and verdicts in one line, from the summary of a ``clusterctl.check/1`` document."""
+    counts = ", ".join(f"{summary[status.replace('-', '_')]} {status}" for status in WORST_FIRST)
+    return f"Checked {_counted(nodes, 'node')}: {counts}; {summary['unreachable']} unreachable"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _head(names: Collection[str]) -> str:
+    return nodeset.fold(names) + (f" ({len(names)} nodes)" if len(names) > 1 else "")
+
+
+def _kinds(answered: Mapping[str, tuple[Decision, ...]]) -> tuple[dict[str, Kinds], Kinds]:
+    """Return the verdicts by requirement, and the warnings, each grouped by their texts."""
     requirements: dict[str, Kinds] = {}
     warnings = Kinds()
     for name, outcome in answered.items():
@@ -70,61 +97,94 @@ def folded(verdicts: HostMap[tuple[Decision, ...]], width: int | None = None) ->
             kinds.add((verdict.status.value,), verdict.reason, name)
             for warning in verdict.warnings:
                 warnings.add((verdict.requirement,), warning, name)
-    blocks = []
-    if answered:
-        alike = all(len(kinds.found) == 1 for kinds in requirements.values())
-        head = named(list(answered), 10**6)
-        head = head.replace(f"({len(answered)})", f"({len(answered)} nodes)")
-        lines = [head, *_table(requirements, len(answered), alike=alike, width=width)]
-        lines += _warnings(warnings, len(answered))
-        blocks.append("\n".join(lines))
-    if verdicts.failures:
-        blocks.append(f"unreachable: {nodeset.fold(list(verdicts.failures))}")
-    return "\n\n".join(blocks)
+    return requirements, warnings
 
 
-def _table(requirements: dict[str, Kinds], total: int, *, alike: bool, width: int | None) -> list[str]:
-    rows: list[tuple[str, str, str, str]] = []
-    for requirement, kinds in requirements.items():
-        ordered = sorted(kinds.found.items(), key=lambda item: _ORDER.index(item[0][0]))
-        for index, ((status, _), (reason, nodes, differs)) in enumerate(ordered):
-            if index == ROWS_PER_REQUIREMENT and len(ordered) > ROWS_PER_REQUIREMENT + 1:
-                rest = [node for _, (_, names, _) in ordered[index:] for node in names]
-                worst = ordered[index][0][0]
-                rows.append(("", worst, named(rest), f"... {len(ordered) - index} more different answers"))
-                break
-            who = "all" if len(nodes) == total else named(nodes)
-            rows.append((requirement if index == 0 else "", status, who, Kinds.said(reason, differs)))
-    heads = ("requirement", "status", "nodes", "reason")
-    columns = (0, 1, 3) if alike else (0, 1, 2, 3)
-    cells = [[row[column] for column in columns] for row in (heads, *rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(columns) - 1)]
-    indent = sum(widths) + 2 * len(widths)
-    lines = []
-    for row in cells:
-        start = "".join(cell.ljust(size + 2) for cell, size in zip(row, widths, strict=False))
-        lines += _wrapped(start, row[-1], indent, width)
-    return lines
+def _rows(requirements: Mapping[str, Kinds], total: int, statuses: Iterable[str]) -> Iterator[VerdictRow]:
+    for status in statuses:
+        for requirement, kinds in requirements.items():
+            found = [answer for (of, _), answer in kinds.found.items() if of == status]
+            for index, (reason, nodes, differs) in enumerate(found):
+                if index == ROWS_PER_REQUIREMENT and len(found) > ROWS_PER_REQUIREMENT + 1:
+                    rest = [node for _, names, _ in found[index:] for node in names]
+                    more = f"... {len(found) - index} more different answers"
+                    yield VerdictRow(status, requirement, named(rest), more)
+                    break
+                who = "all" if len(nodes) == total else named(nodes)
+                yield VerdictRow(status, requirement, who, Kinds.said(reason, differs))
 
 
-def _wrapped(start: str, text: str, indent: int, width: int | None) -> list[str]:
-    if width is None or width - indent < 30 or len(start) + len(text) <= width:
-        return [(start + text).rstrip()]
-    parts = textwrap.wrap(text, width - indent, break_long_words=False, break_on_hyphens=False)
-    return [start + parts[0], *(" " * indent + part for part in parts[1:])]
+def _table(rows: Sequence[VerdictRow], *, alike: bool, width: int | None) -> Iterator[str]:
+    """Yield the lines of the table; the column of nodes is left out if all nodes share each answer."""
+    if not rows:
+        return
+    heads = [head for head in _HEADS if not (alike and head == "nodes")]
+    cells = [heads, *([str(getattr(row, head)) for head in heads] for row in rows)]
+    sizes = [max(len(row[column]) for row in cells) for column in range(len(heads) - 1)]
+    if width is not None and not alike:
+        # One long list of nodes must not take the place of all reasons: its row continues below.
+        sizes[-1] = min(sizes[-1], max(width // 4, len("nodes")))
+    indent = sum(sizes) + 2 * len(sizes)
+    if width is not None and width - indent < _REASON_CHARACTERS:
+        indent = min(4, max(0, width - _REASON_CHARACTERS))
+    before: list[str] = []
+    for cell in cells:
+        # A requirement is named once; its other answers follow below.
+        shown = [cell[0], "" if cell[:2] == before else cell[1], *cell[2:]]
+        before = cell[:2]
+        yield from _line(shown, sizes, indent, width)
 
 
-def _warnings(warnings: Kinds, total: int) -> list[str]:
+def _line(row: Sequence[str], sizes: Sequence[int], indent: int, width: int | None) -> Iterator[str]:
+    start = "".join(cell.ljust(size + 2) for cell, size in zip(row, sizes, strict=False))
+    if width is None or (len(start) <= indent and indent + len(row[-1]) <= width):
+        yield (start + row[-1]).rstrip()
+        return
+    parts = textwrap.wrap(row[-1], max(width - indent, 20), break_long_words=False, break_on_hyphens=False)
+    if len(start) > indent:
+        yield start.rstrip()
+        start = " " * indent
+    yield start + parts[0]
+    yield from (" " * indent + part for part in parts[1:])
+
+
+def wrapped(text: str, width: int | None, indent: int = 4) -> list[str]:
+    """Return a text as lines of at most ``width`` columns, the second and later ones indented."""
+    if width is None or len(text) <= width:
+        return [text]
+    return textwrap.wrap(
+        text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _folded_lines(requirements: Mapping[str, Kinds], total: int, width: int | None) -> Iterator[str]:
+    """Yield a line for the requirements that are met, and one for those that are not applicable."""
+    for status in FOLDED:
+        named_here = []
+        for requirement, kinds in requirements.items():
+            count = sum(len(nodes) for (of, _), (_, nodes, _) in kinds.found.items() if of == status)
+            if count:
+                named_here.append(
+                    requirement if count == total else f"{requirement} ({count} of {total} nodes)"
+                )
+        if named_here:
+            yield from wrapped(f"{status}: {', '.join(named_here)}", width)
+
+
+def _warnings(warnings: Kinds, total: int, width: int | None) -> Iterator[str]:
     lines = [
         f"warning: {key[0]}: {Kinds.said(text, differs)}"
         + ("" if len(nodes) == total else f" [{named(nodes)}]")
         for key, (text, nodes, differs) in warnings.found.items()
     ]
     more = len(lines) - WARNING_LINES
-    return lines if more <= 1 else [*lines[:WARNING_LINES], f"... and {more} more different warnings"]
+    for line in lines if more <= 1 else lines[:WARNING_LINES]:
+        yield from wrapped(line, width)
+    if more > 1:
+        yield f"... and {more} more different warnings"
 
 
-def drift_text(deviations: Sequence[Deviation], names: Iterable[str]) -> str:
+def drift_text(deviations: Sequence[Deviation], names: Iterable[str], width: int | None = None) -> str:
     """Return the deviations from the majority in at most ``DRIFT_LINES`` lines; empty without deviations."""
     if not deviations:
         return ""
@@ -132,6 +192,5 @@ def drift_text(deviations: Sequence[Deviation], names: Iterable[str]) -> str:
     more = len(lines) - DRIFT_LINES
     if more > 1:
         lines = [*lines[:DRIFT_LINES], f"... and {more} more differences (--json has them all)"]
-    return "drift (differences from most nodes of the same kind):\n" + "\n".join(
-        f"  {line}" for line in lines
-    )
+    shown = [part for line in lines for part in wrapped(f"  {line}", width, 6)]
+    return "\n".join(["drift (differences from most nodes of the same kind):", *shown])

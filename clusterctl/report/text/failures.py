@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clusterctl.report.text.check import Kinds, named, shape
+from clusterctl.report.text.folding import Kinds, named, shape
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

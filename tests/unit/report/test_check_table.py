@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from clusterctl.facts.drift import Deviation
-from clusterctl.report.text.check import DRIFT_LINES, WARNING_LINES, drift_text, folded
+from clusterctl.report.text.check import (
+    DRIFT_LINES,
+    WARNING_LINES,
+    drift_text,
+    folded,
+    summary_line,
+    unreachable,
+)
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 
@@ -12,27 +21,75 @@ UNMET = Decision("memlock", Status.UNMET, "8192 KiB, not unlimited", {}, ("only 
 GONE = Failure(FailureKind.REFUSED, "n3 refused the connection")
 
 
-def test_one_node_is_one_plain_table() -> None:
-    text = folded(HostMap({"n1": (MET, Decision("acs", Status.UNKNOWN, "needs root"))}))
+def test_one_node_is_one_plain_table_with_the_unmet_first() -> None:
+    decisions = (
+        MET,
+        Decision("acs", Status.UNKNOWN, "needs root"),
+        Decision("docker", Status.UNMET, "absent"),
+    )
+    text = folded(HostMap({"n1": decisions}))
     assert text.splitlines() == [
         "n1",
-        "requirement  status   reason",
-        "memlock      met      unlimited",
-        "acs          unknown  needs root",
+        "status   requirement  reason",
+        "unmet    docker       absent",
+        "unknown  acs          needs root",
+        "met: memlock",
     ]
 
 
 def test_nodes_that_read_alike_share_a_row_and_the_lost_one_is_apart() -> None:
-    text = folded(HostMap({"n1": (MET,), "n2": (MET,), "n3": GONE, "n4": (UNMET,)}))
-    assert text.splitlines() == [
+    fleet = HostMap({"n1": (MET,), "n2": (MET,), "n3": GONE, "n4": (UNMET,)})
+    assert folded(fleet).splitlines() == [
         "n[1-2,4] (3 nodes)",
-        "requirement  status  nodes       reason",
-        "memlock      unmet   n4          8192 KiB, not unlimited",
-        "             met     n[1-2] (2)  unlimited",
+        "status  requirement  nodes  reason",
+        "unmet   memlock      n4     8192 KiB, not unlimited",
+        "met: memlock (2 of 3 nodes)",
         "warning: memlock: only in containers [n4]",
         "",
         "unreachable: n3",
+        "  n3: refused: n3 refused the connection",
     ]
+    assert folded(fleet, every=True).splitlines()[1:5] == [
+        "status  requirement  nodes       reason",
+        "unmet   memlock      n4          8192 KiB, not unlimited",
+        "met     memlock      n[1-2] (2)  unlimited",
+        "warning: memlock: only in containers [n4]",
+    ]
+    assert folded(fleet, reasons=False).endswith("\n\nunreachable: n3")
+
+
+def test_a_requirement_is_named_once_above_its_answers() -> None:
+    other = Decision("memlock", Status.UNMET, "sshd does not use PAM")
+    lines = folded(HostMap({"n1": (UNMET,), "n2": (other,)})).splitlines()
+    assert lines[2:4] == [
+        "unmet   memlock      n1     8192 KiB, not unlimited",
+        "unmet                n2     sshd does not use PAM",
+    ]
+
+
+def test_a_healthy_fleet_needs_two_lines() -> None:
+    skipped = Decision("acs", Status.NOT_APPLICABLE, "there is no GPU")
+    lines = folded(HostMap({"n1": (MET, skipped), "n2": (MET, skipped)})).splitlines()
+    assert lines == ["n[1-2] (2 nodes)", "met: memlock", "not-applicable: acs"]
+
+
+def test_the_reason_of_an_unreachable_node_cannot_imitate_another_line() -> None:
+    lost = Failure(FailureKind.ERROR, "no\nunreachable: n9", "look\nthere")
+    assert unreachable({"n1": lost}).splitlines() == [
+        "unreachable: n1",
+        "  n1: error: no",
+        "      unreachable: n9",
+        "      hint: look",
+        "      there",
+    ]
+
+
+def test_the_summary_counts_nodes_and_verdicts() -> None:
+    summary = {"met": 3, "unmet": 17, "unknown": 0, "not_applicable": 48, "unreachable": 1}
+    assert summary_line(summary, 5) == (
+        "Checked 5 nodes: 17 unmet, 0 unknown, 3 met, 48 not-applicable; 1 unreachable"
+    )
+    assert summary_line(summary, 1).startswith("Checked 1 node: ")
 
 
 def test_reasons_that_differ_in_figures_and_names_are_one_row() -> None:
@@ -63,22 +120,34 @@ def test_a_thousand_nodes_with_a_thousand_reasons_stay_on_a_page() -> None:
     )
     lines = folded(verdicts, 120).splitlines()
     assert len(lines) < 17 * 9 + WARNING_LINES + 5
-    assert all(len(line) <= 160 for line in lines)
+    assert all(len(line) <= 120 for line in lines[1:])
     assert any("more different answers" in line for line in lines)
     assert any("more different warnings" in line for line in lines)
 
 
-def test_a_terminal_wraps_reasons_below_their_column() -> None:
-    long = Decision("memlock", Status.UNMET, "word " * 60)
-    lines = folded(HostMap({"n1": (long,)}), 80).splitlines()
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_a_terminal_wraps_reasons_below_their_column(width: int) -> None:
+    long = Decision("memlock", Status.UNMET, "word " * 60, {}, ("warn " * 60,))
+    lines = folded(HostMap({"n1": (long,)}), width).splitlines()
     assert len(lines) > 3
-    assert all(len(line) <= 80 for line in lines)
-    assert lines[3].startswith(" " * len("memlock      unmet   ") + "word")
-    assert len(folded(HostMap({"n1": (long,)})).splitlines()) == 3
+    assert all(len(line) <= width for line in lines)
+    assert lines[3].startswith(" " * len("unmet   memlock      ") + "word")
+    assert len(folded(HostMap({"n1": (long,)})).splitlines()) == 4
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_a_long_list_of_nodes_does_not_take_the_place_of_reasons(width: int) -> None:
+    odd = {f"gpu{i:03d}": (UNMET if i % 2 else MET,) for i in range(256)}
+    other = {f"gpu{i:03d}": (Decision("container-toolkit", Status.UNKNOWN, "needs root"),) for i in (7, 9)}
+    lines = folded(HostMap({**odd, **other}), width).splitlines()
+    table = lines[lines.index(next(line for line in lines if line.startswith("status"))) :]
+    assert all(len(line) <= max(width, 80) for line in table)
+    assert any("8192 KiB, not unlimited" in line for line in table)
+    assert sum(line.startswith(("unmet", "unknown")) for line in table) == 2
 
 
 def test_nobody_answered() -> None:
-    assert folded(HostMap({"n1": GONE, "n2": GONE})) == "unreachable: n[1-2]"
+    assert folded(HostMap({"n1": GONE, "n2": GONE})).splitlines()[0] == "unreachable: n[1-2] (2)"
 
 
 def test_drift_is_a_short_section_or_none() -> None:
