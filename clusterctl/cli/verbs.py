@@ -31,6 +31,8 @@ _IN_ORDER = (
     ("image", "image.app", "app"),
     ("inventory", "inventory", "app"),
     ("lab", "lab", "app"),
+    ("help", "help.command", "show"),
+    ("version", "version", "version"),
 )
 """Each command in the order of the help, its module in this package, and the function or application in it."""
 

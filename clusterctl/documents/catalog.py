@@ -19,6 +19,7 @@ from clusterctl.documents import (
     render,
     results,
     steps,
+    version,
 )
 from clusterctl.documents.base import Document
 
@@ -59,5 +60,6 @@ DOCUMENTS: tuple[type[Document], ...] = (
     lab.LabStatusDocument,
     lab.LabDown,
     lab.LabState,
+    version.Version,
     error.Error,
 )

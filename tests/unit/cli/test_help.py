@@ -146,3 +146,26 @@ def test_each_option_with_a_value_states_its_default() -> None:
     assert silent - NO_DEFAULT == set(), (
         "state the default with show_default='...', or list the option in NO_DEFAULT"
     )
+
+
+def test_the_command_help_prints_the_same_page(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["check"], ["results", "baseline"], ["results", "baseline", "record"]):
+        assert cli.main([*words, "--help"]) == 0
+        expected = capsys.readouterr().out
+        assert cli.main(["help", *words]) == 0
+        assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["chekc"], "did you mean check?"),
+        (["results", "lst"], "did you mean list?"),
+        (["check", "x"], "help check"),
+    ],
+)
+def test_help_of_an_unknown_command_suggests_one(
+    words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["help", *words]) == 2
+    assert hint in capsys.readouterr().err

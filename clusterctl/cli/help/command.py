@@ -1,0 +1,50 @@
+"""``help``: print the help of any command."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from clusterctl.cli import console, verbs
+from clusterctl.cli.description import CommandDescription, described
+from clusterctl.cli.help import page
+from clusterctl.errors import UsageError
+
+
+def show(
+    words: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        typer.Argument(metavar="COMMAND...", help="A command, or a command of a group: results compare."),
+    ] = None,
+) -> None:
+    """Print the help of a command; of clusterctl itself without one.
+
+    Exit code 0: printed; 2: there is no such command.
+    """
+    from clusterctl.cli import main
+
+    named = list(words or ())
+    whole = described(main.application(verbs.named_in(named)))
+    console.data(page.render(_found(whole, named), whole, page.width()))
+
+
+def _found(command: CommandDescription, words: list[str]) -> CommandDescription:
+    """Return the command that the words name below a command; raise UsageError if there is none."""
+    if not words:
+        return command
+    below = command.commands
+    if words[0] in below:
+        return _found(below[words[0]], words[1:])
+    if not below:
+        raise UsageError(
+            f"'{command.path}' has no commands, so '{words[0]}' is too much",
+            hint=f"clusterctl help {command.path.partition(' ')[2]}",
+        )
+    from difflib import get_close_matches
+
+    close = get_close_matches(words[0], below, n=3)
+    meant = f"did you mean {' or '.join(close)}? " if close else ""
+    raise UsageError(
+        f"'{command.path}' has no command {words[0]!r}", hint=f"{meant}choose from: {', '.join(below)}"
+    )
