@@ -21,6 +21,7 @@ import fabric
 from clusterctl import config as settings
 from clusterctl.errors import UsageError
 from clusterctl.inventory import load, nodeset
+from clusterctl.inventory.limit import limited
 from clusterctl.inventory.model import Become, Inventory, Node
 from clusterctl.transport.connect import Connector
 
@@ -194,7 +195,7 @@ def group(
     Raise InventoryError for a file that is not a valid inventory, UsageError for a limit that names no node of it or
     for a node with ``connection: local``, and ConfigError for a setting or an ssh_config that cannot be read.
     """
-    loaded = load.limit(load.load(Path(inventory) if inventory is not None else None), limit)
+    loaded = limited(load.load(Path(inventory) if inventory is not None else None), limit)
     _refuse_local(loaded)
     # The transport reads ssh_config; fabric would apply its ProxyJump and HostName a second time.
     shared = config if config is not None else fabric.Config(ssh_config=paramiko.SSHConfig())

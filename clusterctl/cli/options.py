@@ -31,7 +31,11 @@ InventoryOption = Annotated[
 # --limit, --only and --skip may be repeated, which adds to them: no value is silently dropped.
 LimitOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--limit", metavar="NODESET", help="Only these nodes or groups, e.g. 'gpu[01-04],spare'."),
+    typer.Option(
+        "--limit",
+        metavar="NODESET",
+        help="Only these nodes or groups: gpu[01-04],spare; wildcards and exclusions: 'gpu*,!gpu03'.",
+    ),
 ]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout; messages go to stderr.")

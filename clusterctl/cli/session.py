@@ -111,10 +111,9 @@ def open_session(
 ) -> Session:
     """Load the inventory and prepare connections to its nodes, without contacting a node."""
     from clusterctl.inventory import load
+    from clusterctl.inventory.limit import limited
 
-    loaded = load.load(inventory)
-    if limit is not None:
-        loaded = load.limit(loaded, limit)
+    loaded = limited(load.load(inventory), limit)
     return session_of(loaded, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
 
 

@@ -1,19 +1,16 @@
-"""Load an inventory: choose the file, read it into a frozen model, and limit it to some of its nodes."""
+"""Load an inventory: choose the file and read it into a frozen model."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from clusterctl import user_files
-from clusterctl.errors import UsageError
-from clusterctl.inventory import explain, nodeset, yaml_source
+from clusterctl.inventory import explain, yaml_source
 from clusterctl.inventory.discover import this_machine
 from clusterctl.inventory.model import Inventory, InventoryFile
 from clusterctl.inventory.problems import KeyPath, refusal
@@ -56,39 +53,6 @@ def from_document(document: yaml_source.Document, folder: Path) -> Inventory:
     except ValidationError as error:
         raise refusal(document.file, explain.problems(error, document, InventoryFile)) from None
     return resolve(file, document, folder)
-
-
-def limit(inventory: Inventory, texts: str | Sequence[str] | None) -> Inventory:
-    """Keep only the nodes in node sets of node and group names (None: all); move the others to ``beyond``.
-
-    Raise UsageError for a malformed node set, or an unknown node or group.
-    """
-    if texts is None:
-        return inventory
-    try:
-        given = (texts,) if isinstance(texts, str) else texts
-        wanted = dict.fromkeys(name for text in given for name in nodeset.expand(text))
-    except nodeset.NodeSetError as error:
-        raise UsageError(f"--limit: {error}", hint=error.hint) from None
-    names = {node.name for node in inventory.nodes}
-    groups = {group for node in inventory.nodes for group in node.groups}
-    unknown = [name for name in wanted if name not in names and name not in groups]
-    if unknown:
-        close = get_close_matches(unknown[0], [*names, *groups], n=1)
-        there = nodeset.fold(node.name for node in inventory.nodes)
-        known = f"nodes: {there}" + (f"; groups: {', '.join(sorted(groups))}" if groups else "")
-        raise UsageError(
-            f"--limit: {nodeset.fold(unknown)[:200]} is not a node or group of the inventory",
-            hint=f"did you mean {close[0]}? " + known if close else known,
-        )
-    kept = tuple(
-        node
-        for node in inventory.nodes
-        if node.name in wanted or any(group in wanted for group in node.groups)
-    )
-    here = {node.name for node in kept}
-    beyond = (*inventory.beyond, *(node for node in inventory.nodes if node.name not in here))
-    return inventory.model_copy(update={"nodes": kept, "beyond": beyond})
 
 
 def _numbers_as_written(value: Any, path: KeyPath, document: yaml_source.Document) -> Any:

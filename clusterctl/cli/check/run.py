@@ -141,11 +141,11 @@ def replayed(
     replay: Path, limit: Sequence[str] | None, only: tuple[str, ...] | None, skip: tuple[str, ...] | None
 ) -> Judged:
     from clusterctl.facts.recording import replay as recordings
-    from clusterctl.inventory import load
+    from clusterctl.inventory.limit import limited
     from clusterctl.transport.base import HostMap
 
     recording = recordings.read(replay)
-    inventory = load.limit(recording.inventory, limit)
+    inventory = limited(recording.inventory, limit)
     facts = HostMap({node.name: recording.facts[node.name] for node in inventory.nodes})
     judged = judge_fleet(
         facts,

@@ -1,4 +1,4 @@
-"""Loading: which file is meant, how settings merge, and which nodes --limit keeps."""
+"""Loading: which file is meant, and how settings merge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.errors import InventoryError, UsageError
+from clusterctl.errors import InventoryError
 from clusterctl.inventory import load
 from clusterctl.inventory.model import Become, Inventory, Launcher
 
@@ -168,54 +168,6 @@ def test_which_inventory_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(InventoryError, match="cannot be read: No such file") as caught:
         load.load(tmp_path / "absent.yaml")
     assert caught.value.exit_code == 4
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("gpu[02-03]", ["gpu02", "gpu03"]),
-        ("spare,gpu01", ["gpu01", "spare"]),
-        ("rack1", ["gpu01", "gpu02"]),
-        ("big,spare", ["gpu02", "gpu03", "spare"]),
-    ],
-)
-def test_limit_keeps_nodes_and_groups_in_file_order(
-    inventory: Inventory, text: str, names: list[str]
-) -> None:
-    assert [node.name for node in load.limit(inventory, text).nodes] == names
-
-
-def test_what_limit_leaves_out_is_kept_beyond_in_file_order(inventory: Inventory) -> None:
-    kept = {node.name for node in load.limit(inventory, "rack1").nodes}
-    assert load.limit(inventory, "rack1").beyond == tuple(n for n in inventory.nodes if n.name not in kept)
-    assert kept and len(kept) < len(inventory.nodes)
-    assert inventory.beyond == ()
-
-
-def test_no_limit_keeps_all(inventory: Inventory) -> None:
-    assert load.limit(inventory, None) is inventory
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("gpu[04-06]", "gpu[05-06] is not a node or group"),
-        ("rakc1", "rakc1 is not a node"),
-        ("gpu[3-1]", "runs backwards"),
-        ("", "is empty"),
-    ],
-)
-def test_a_limit_that_fits_nothing_is_a_usage_error(inventory: Inventory, text: str, message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        load.limit(inventory, text)
-    assert message in caught.value.message
-    assert caught.value.exit_code == 2
-
-
-def test_a_mistyped_limit_is_told_what_there_is(inventory: Inventory) -> None:
-    with pytest.raises(UsageError) as caught:
-        load.limit(inventory, "rakc1")
-    assert caught.value.hint == "did you mean rack1? nodes: gpu[01-04],spare; groups: big, rack1"
 
 
 def test_many_nodes_load_in_moderate_time() -> None:

@@ -20,6 +20,7 @@ from clusterctl.facts.earlier import EarlierFacts
 from clusterctl.facts.gather import RawAnswer, understand
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory import load
+from clusterctl.inventory.limit import limited
 from clusterctl.inventory.model import Inventory
 from clusterctl.requirements import judge
 from clusterctl.requirements.fleet.view import Fleet
@@ -142,7 +143,7 @@ def test_every_node_of_the_file_and_earlier_facts_reach_the_judges(monkeypatch: 
         return ()
 
     monkeypatch.setattr(judge, "judge_node", judged)
-    inventory = load.limit(fleet(), "n2")
+    inventory = limited(fleet(), "n2")
     older = {"n1": facts("n1", 1.0)}
     check_run.judge_fleet(HostMap({"n2": facts("n2", 2.0)}), inventory, None, (), older)
     (together,) = seen
