@@ -136,14 +136,7 @@ def _hint(error: Any) -> str | None:
     if unknown is not None and verbs.takes_a_program(context.command_path.partition(" ")[2]):
         own = f"; clusterctl's own {unknown} goes before the command" if verbs.is_talk(unknown) else ""
         return f"a program and its options follow '--'{own}"
-    taken = [one for one in context.command.params if one.name == "inventory"]
-    if not taken:
-        return None
-    if taken[0].param_type_name == "option":
-        wrong, form = "unexpected extra argument" in error.format_message(), "-i INVENTORY"
-    else:
-        wrong, form = unknown in ("-i", "--inventory"), "INVENTORY"
-    return f"give the inventory as: {context.command_path} {form}" if wrong else None
+    return None
 
 
 def _run(arguments: list[str]) -> int:

@@ -14,7 +14,8 @@ InventoryArgument = Annotated[
     Optional[Path],  # noqa: UP045 - typer evaluates this at run time on 3.10
     typer.Argument(
         metavar="INVENTORY",
-        help="Inventory file; default: $CLUSTERCTL_INVENTORY, ./inventory.yaml, else this machine.",
+        help="Inventory file, or targets such as root@gpu[01-16]; default: $CLUSTERCTL_INVENTORY, "
+        "./inventory.yaml, else this machine.",
         show_default=False,
     ),
 ]
@@ -24,7 +25,7 @@ InventoryOption = Annotated[
         "--inventory",
         "-i",
         metavar="INVENTORY",
-        help="Inventory file; default: $CLUSTERCTL_INVENTORY, ./inventory.yaml, else this machine.",
+        help="Inventory file, or targets; it may also be the first argument.",
         show_default=False,
     ),
 ]

@@ -103,17 +103,22 @@ def _switch_seldom() -> None:
 
 
 def open_session(
-    inventory: Path | None,
+    inventory: Path | Inventory | None,
     *,
     limit: Sequence[str] | None = None,
     fanout: int | None = None,
     accept_new_host_keys: bool = False,
+    action: str = "using",
 ) -> Session:
-    """Load the inventory and prepare connections to its nodes, without contacting a node."""
-    from clusterctl.inventory import load
-    from clusterctl.inventory.limit import limited
+    """Load the inventory and prepare connections to its nodes, without contacting a node.
 
-    loaded = limited(load.load(inventory), limit)
+    Without an inventory, print on stderr that the command acts on this machine ("using this machine").
+    """
+    from clusterctl.cli.named_inventory import named
+    from clusterctl.inventory.limit import limited
+    from clusterctl.inventory.model import Inventory
+
+    loaded = limited(inventory if isinstance(inventory, Inventory) else named(inventory, action), limit)
     return session_of(loaded, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
 
 

@@ -10,6 +10,7 @@ import typer
 from clusterctl import user_files
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
+from clusterctl.cli.named_inventory import LocalOption, to_change
 from clusterctl.cli.status_line import StatusLine
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.user_paths import at_home, is_there
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 def up(
     inventory: cli.InventoryArgument = None,
     *,
+    local: LocalOption = False,
     limit: cli.LimitOption = None,
     image: Annotated[
         Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
@@ -63,7 +65,8 @@ def up(
 
     cli.require_image(image)
     cli.require_volumes(volume or ())
-    session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
+    chosen = to_change(inventory, verb="up", local=local)
+    session = open_session(chosen, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     wanted = _with_wishes(session.inventory, image, tuple(volume or ()), privileged)
     run = RunDir.create("up", runs)
     run.write("inventory", recorded(wanted))

@@ -9,6 +9,8 @@ from typing import Any
 
 import typer
 
+from clusterctl.cli import either_inventory
+
 _TALK = re.compile(r"-v+|--verbose|-q|--quiet")
 _WITH_A_PROGRAM = (
     "exec",
@@ -78,6 +80,7 @@ def add_to(application: typer.Typer, verb: str | None) -> None:
         if verb in (None, name):
             found: Any = getattr(import_module(f"clusterctl.cli.{module}"), attribute)
             if isinstance(found, typer.Typer):
+                either_inventory.in_application(found)
                 application.add_typer(found, name=name)
             else:
-                application.command(name)(found)
+                application.command(name)(either_inventory.accepting_both(found))

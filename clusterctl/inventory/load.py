@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from clusterctl import user_files
-from clusterctl.inventory import explain, yaml_source
+from clusterctl.inventory import explain, targets, yaml_source
 from clusterctl.inventory.discover import this_machine
 from clusterctl.inventory.model import Inventory, InventoryFile
 from clusterctl.inventory.problems import KeyPath, refusal
@@ -24,7 +24,8 @@ _NUMBER_TEXTS = frozenset({"shm_size", "memlock", "stack"})
 def load(path: Path | None = None) -> Inventory:
     """Return the inventory of ``path``, else $CLUSTERCTL_INVENTORY, else ./inventory.yaml, else this machine.
 
-    Raise InventoryError with every problem of the file. No node is contacted.
+    A path without a file may hold targets: ``root@gpu[01-16]``. No node is contacted. Raise InventoryError with every
+    problem of the file.
     """
     chosen = path or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
     if chosen is None:
@@ -32,6 +33,8 @@ def load(path: Path | None = None) -> Inventory:
         if not os.path.lexists(DEFAULT_FILE):
             return this_machine()
         chosen = DEFAULT_FILE
+    if targets.looks_like_targets(str(chosen)) and not os.path.lexists(chosen):
+        return targets.inventory_of(str(chosen))
     # A pipe of the shell is not in a directory of the user's.
     folder = Path.cwd() if user_files.is_shell_pipe(chosen) else chosen.resolve().parent
     return from_document(yaml_source.read(chosen), folder)

@@ -196,7 +196,7 @@ class Node(Model):
 
 
 class Inventory(Model):
-    """The nodes in file order; ``source`` is the file's path, or None for the default (this machine)."""
+    """The nodes in file order; ``source``: the file's path, the targets, or None for the default (this machine)."""
 
     nodes: tuple[Node, ...]
     launcher: Launcher = Launcher.OPENMPI

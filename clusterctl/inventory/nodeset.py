@@ -43,7 +43,7 @@ def parse(text: str) -> NodeSet:
     """
     if len(text) > _MAX_TEXT:
         raise NodeSetError(f"the node set has {len(text)} characters; at most {_MAX_TEXT} are accepted")
-    items = tuple(_Item(part) for part in _split(text))
+    items = tuple(_Item(part) for part in split(text))
     total = sum(item.size for item in items)
     if total > MAX_NODES:
         names = str(total) if total <= _MOST_COUNTED else f"more than {_MOST_COUNTED}"
@@ -129,7 +129,8 @@ class _Item:
             )
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
+    """Return the parts between commas outside of brackets; raise NodeSetError for an empty part."""
     parts, depth, start = [], 0, 0
     for index, character in enumerate(text):
         if character == "[":

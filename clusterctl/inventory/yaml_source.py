@@ -62,7 +62,9 @@ def read(path: Path) -> Document:
     try:
         data = user_files.read(path, MAX_BYTES, pipes=True)
     except OSError as error:
-        hint = "name an existing inventory file, or omit it to use this machine"
+        hint = "give an existing inventory file, or write one with: clusterctl inventory init"
+        if re.fullmatch(r"[A-Za-z0-9-]+", str(path)):
+            hint += f"; for the node {path} itself, give root@{path}"
         raise InventoryError(
             f"{path}: cannot be read: {error.strerror}", hint=user_files.hint_of(error, hint)
         ) from None

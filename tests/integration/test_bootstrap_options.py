@@ -12,7 +12,7 @@ import pytest
     [("--batch", "some"), ("--batch", "0"), ("--max-failures", "101%"), ("--node-timeout", "0")],
 )
 def test_an_amount_that_makes_no_sense_is_a_mistake_of_the_command_line(run_clusterctl, options):
-    done = run_clusterctl("bootstrap", "--yes", *options)
+    done = run_clusterctl("bootstrap", "--yes", "--local", *options)
     assert done.returncode == 2
     assert options[0] in done.stderr
 

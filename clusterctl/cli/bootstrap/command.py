@@ -12,6 +12,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.cli.bootstrap import permits as permits_of
+from clusterctl.cli.named_inventory import LocalOption, to_change
 
 if TYPE_CHECKING:
     from clusterctl.apply.bootstrap import Engine, Prepared, Result
@@ -28,6 +29,7 @@ _KEPT_CONNECTIONS = 256
 
 def bootstrap(
     inventory: cli.InventoryArgument = None,
+    local: LocalOption = False,
     limit: cli.LimitOption = None,
     only: cli.OnlyOption = None,
     skip: cli.SkipOption = None,
@@ -101,10 +103,10 @@ def bootstrap(
     permits = permits_of.Permits(reboot or force_reboot, force_reboot, node_timeout)
     with Kept(_KEPT_CONNECTIONS) as kept:
         if resume is not None:
-            if inventory is not None or limit is not None or only is not None or skip is not None:
+            if inventory is not None or local or limit is not None or only is not None or skip is not None:
                 raise UsageError(
                     "--resume uses the inventory and the requirements of the run that it continues",
-                    hint="leave out INVENTORY, --limit, --only and --skip",
+                    hint="leave out INVENTORY, --local, --limit, --only and --skip",
                 )
             run = RunDir.open(resume, runs, "bootstrap", "apply")
             session = session_of(
@@ -118,8 +120,9 @@ def bootstrap(
             prepared = replace(prepared, options=replace(prepared.options, rolling=rolling))
         else:
             session = open_session(
-                inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
-            )
+                to_change(inventory, verb="bootstrap", local=local, dry_run=dry_run, assume_yes=yes),
+                limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys,
+            )  # fmt: skip
             judge.refuse_nothing_to_judge(session.inventory.nodes, wanted, unwanted)
             run = RunDir.create("bootstrap", runs)
             engine = permits.on(_engine(session, run, kept, judge.subjects_read(wanted, unwanted)))

@@ -75,6 +75,7 @@ class Contact:
             limit=self.limit,
             fanout=self.fanout,
             accept_new_host_keys=self.accept_new_host_keys,
+            action="checking",
         )
         # A recording holds all subjects, because a replay may check other requirements.
         asked = _subjects_read(only, skip, session.inventory)

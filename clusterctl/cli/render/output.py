@@ -25,10 +25,10 @@ SlotsOption = Annotated[
 
 def load(path: Path | None, limit: Sequence[str] | None) -> Inventory:
     """Return the inventory at ``path``, or the default one, limited to some of its nodes."""
-    from clusterctl.inventory import load as loading
+    from clusterctl.cli.named_inventory import named
     from clusterctl.inventory.limit import limited
 
-    return limited(loading.load(path), limit)
+    return limited(named(path), limit)
 
 
 def place(nodes: Sequence[Node], np: int | None, slots: int | None) -> RankPlacement:

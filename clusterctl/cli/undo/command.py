@@ -9,6 +9,7 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
+from clusterctl.cli.named_inventory import LocalOption, to_change
 
 if TYPE_CHECKING:
     from clusterctl.apply.undo import UndoOutcome
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 def undo(
     inventory: cli.InventoryArgument = None,
+    local: LocalOption = False,
     run: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
@@ -49,7 +51,8 @@ def undo(
     from clusterctl.rundir import default_root
 
     wanted = run_id(run, runs)
-    session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
+    chosen = to_change(inventory, verb="undo", local=local, dry_run=dry_run, assume_yes=yes)
+    session = open_session(chosen, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     work = Undo(
         connect=session.connect,
         fanout=session.fanout,

@@ -130,25 +130,6 @@ def test_a_volume_that_down_could_not_read_again_is_refused(volume, capsys):
     assert "is not /on/the/host:/in/the/container[:ro], without spaces" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "form"),
-    [
-        (["check", "-i", "four.yaml"], "clusterctl check INVENTORY"),
-        (["undo", "--inventory", "four.yaml"], "clusterctl undo INVENTORY"),
-        (["bench", "four.yaml"], "clusterctl bench -i INVENTORY"),
-        (["render", "hostfile", "four.yaml"], "clusterctl render hostfile -i INVENTORY"),
-        (["check", "four.yaml", "five.yaml"], None),
-        (["explain"], None),
-    ],
-)
-def test_an_inventory_given_as_another_verb_takes_it_is_told_how(words, form, capsys):
-    assert cli.main([*words, "--json"]) == 2
-    said = capsys.readouterr()
-    hint = f"give the inventory as: {form}" if form else None
-    assert json.loads(said.out)["error"]["hint"] == hint
-    assert ("hint: " in said.err) is bool(form)
-
-
 def test_containers_that_cannot_be_reached_share_a_line_with_its_hint(folder, monkeypatch, capsys):
     (folder / "gone.yaml").write_text(
         "version: 1\nnodes: [{name: 'n[1-9]', address: '127.0.0.[1-9]', port: 1}]\n"
