@@ -27,6 +27,7 @@ _IN_ORDER = (
     ("down", "down", "down"),
     ("exec", "exec", "execute"),
     ("bench", "bench.command", "bench"),
+    ("requirements", "requirements", "app"),
     ("explain", "explain", "explain"),
     ("render", "render.app", "app"),
     ("results", "results.app", "app"),

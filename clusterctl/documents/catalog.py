@@ -17,6 +17,7 @@ from clusterctl.documents import (
     launch,
     recording,
     render,
+    requirements,
     results,
     steps,
     version,
@@ -25,6 +26,7 @@ from clusterctl.documents.base import Document
 
 DOCUMENTS: tuple[type[Document], ...] = (
     check.Check,
+    requirements.Requirements,
     facts.Facts,
     facts.FleetFacts,
     recording.Manifest,
