@@ -83,7 +83,7 @@ def _say(outcome: Mapping[str, Completed | Failure]) -> None:
         if done.text:
             console.data(done.text)
         if done.error_text:
-            console.talk(done.error_text.rstrip("\n"))
+            console.error(done.error_text.rstrip("\n"))
 
 
 def folded(answers: Mapping[str, Completed]) -> list[tuple[str, Completed]]:

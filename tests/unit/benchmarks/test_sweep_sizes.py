@@ -71,7 +71,12 @@ def test_what_was_not_asked_for_comes_twice_or_is_missing(sizes, message):
         (8, 16 << 20, 2, None),
         (8, 8 << 20, 4, None),
         (64, 64, 4, None),
-        (8, 1 << 20, 4, "is 512K, because factor 4 from 8 does not reach -e 1M; add -b 16 or -f 2 to reach it"),
+        (
+            8,
+            1 << 20,
+            4,
+            "is 512K, because factor 4 from 8 does not reach -e 1M; add -b 16 or -f 2 to reach it",
+        ),
         (64, 1000, 4, "is 256, because factor 4 from 64 does not reach -e 1000; add -b 250 to reach it"),
         (8, 1001, 2, "is 512, because factor 2 from 8 does not reach -e 1001"),
     ],
