@@ -52,7 +52,7 @@ def accepting_both(command: Callable[..., Any]) -> Callable[..., Any]:
         else:
             option = values.pop(_NAME)
             argument, values[own] = _taken_from(values[own])
-        command(**{_NAME: _one(argument, option)}, **values)
+        command(**{_NAME: one(argument, option)}, **values)
 
     called.__name__, called.__doc__, called.__module__ = command.__name__, command.__doc__, command.__module__
     called.__annotations__ = {one.name: one.annotation for one in flat}
@@ -73,7 +73,8 @@ def _taken_from(words: Any) -> tuple[Path | None, Any]:
     return Path(first), words[1:] if isinstance(words, list) else None
 
 
-def _one(argument: Path | None, option: Path | None) -> Path | None:
+def one(argument: Path | None, option: Path | None) -> Path | None:
+    """Return the inventory that was given in either form; raise UsageError for both."""
     if argument is not None and option is not None:
         raise UsageError(
             f"two inventories were given: {argument}, and {option} with -i", hint="give only one of them"

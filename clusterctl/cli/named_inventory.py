@@ -31,11 +31,18 @@ def named(inventory: Path | None, action: str = "using") -> Inventory:
 
 
 def to_change(
-    inventory: Path | None, *, verb: str, local: bool, dry_run: bool = False, assume_yes: bool = False
+    inventory: Path | None,
+    *,
+    verb: str,
+    local: bool,
+    dry_run: bool = False,
+    assume_yes: bool = False,
+    action: str | None = None,
 ) -> Inventory:
     """Return the inventory of a command that changes nodes; this machine only if that was asked for.
 
-    Without an inventory, ask on a terminal. Raise UsageError without a terminal, Exit if the user declines.
+    Without an inventory, ask on a terminal. ``action`` replaces the verb
+    in the question. Raise UsageError without a terminal, Exit if the user declines.
     """
     from clusterctl.inventory import load
     from clusterctl.inventory.discover import this_machine
@@ -53,7 +60,9 @@ def to_change(
                 "no inventory was given, and there is no ./inventory.yaml",
                 hint=f"give an inventory (clusterctl {verb} INVENTORY), or change this machine with --local",
             )
-        if not console.confirm(f"no ./inventory.yaml: {verb} this machine, {socket.gethostname()}?"):
+        if not console.confirm(
+            f"no ./inventory.yaml: {action or verb} this machine, {socket.gethostname()}?"
+        ):
             console.talk("nothing was changed")
             raise typer.Exit(1)
     return loaded

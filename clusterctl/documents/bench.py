@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
-from clusterctl.documents.words import ComparisonWord, Success
+from clusterctl.documents.words import Success
 
 
 class FaultKind(str, Enum):
@@ -44,35 +44,26 @@ class Fault(Part):
 
 
 class Spread(Part):
-    """One figure over the repeats. ``cv`` is the coefficient of variation; None: measured once.
-
-    ``values`` has the figure of each repeat, in the order of measurement; results of older versions have none.
-    """
+    """One figure over the repeats. ``cv`` is the coefficient of variation; None: measured once."""
 
     median: float
     least: float
     greatest: float
     cv: float | None
-    values: tuple[float, ...] = ()
 
 
 class VariantRow(Part):
-    """One message size of a collective; ``ratio`` is the speed relative to the first variant, by time.
-
-    ``noise`` is the share that a difference must exceed to count, and ``word`` is the outcome.
-    """
+    """One message size of a collective; ``ratio`` is the speed relative to the first variant, by time."""
 
     size_bytes: int
     time_us: Spread
     busbw_gbps: Spread | None
     wrong: int | None
     ratio: float | None
-    noise: float | None = None
-    word: ComparisonWord | None = None
 
 
 class VariantPoint(Part):
-    """One point of a scaling curve, as a row; ``sample`` is the counted unit, image or sequence."""
+    """One point of a scaling curve; ``sample`` is the counted unit, image or sequence."""
 
     np: int
     nodes: int
@@ -80,8 +71,6 @@ class VariantPoint(Part):
     samples_per_s: Spread
     efficiency: float | None
     ratio: float | None
-    noise: float | None = None
-    word: ComparisonWord | None = None
 
 
 class VariantResult(Part):

@@ -7,6 +7,7 @@ from clusterctl.documents import (
     baseline,
     bench,
     check,
+    command,
     containers,
     error,
     explain,
@@ -17,7 +18,6 @@ from clusterctl.documents import (
     launch,
     recording,
     render,
-    requirements,
     results,
     steps,
     version,
@@ -26,7 +26,6 @@ from clusterctl.documents.base import Document
 
 DOCUMENTS: tuple[type[Document], ...] = (
     check.Check,
-    requirements.Requirements,
     facts.Facts,
     facts.FleetFacts,
     recording.Manifest,
@@ -36,7 +35,8 @@ DOCUMENTS: tuple[type[Document], ...] = (
     apply.Apply,
     containers.Up,
     containers.Down,
-    containers.Exec,
+    command.Run,
+    command.Exec,
     bench.BenchResult,
     bench.Smoke,
     launch.Preflight,

@@ -1,4 +1,4 @@
-"""``up``, ``down`` and ``exec``: containers on nodes."""
+"""``up`` and ``down``: containers on nodes."""
 
 from __future__ import annotations
 
@@ -60,23 +60,3 @@ class Down(Document):
     run: str
     removed: int
     failed: tuple[NotRemoved, ...]
-
-
-class Answer(Sparse):
-    """The output and exit status of a command in one container, or the error of an unreachable one."""
-
-    OPTIONAL: ClassVar = frozenset({"error", "status", "stdout", "stderr"})
-
-    name: str
-    error: str | None = None
-    status: int | None = None
-    stdout: str | None = None
-    stderr: str | None = None
-
-
-class Exec(Document):
-    """``clusterctl exec --json``."""
-
-    schema_: Literal["clusterctl.exec/1"] = Field(default="clusterctl.exec/1", alias="schema")
-    command: str
-    nodes: tuple[Answer, ...]

@@ -22,7 +22,6 @@ def gather_fleet(
     timeout_s: float,
     escalate: bool = False,
     on_answers: OnAnswers | None = None,
-    on_start: Callable[[Node], None] | None = None,
     on_done: Callable[[Node, object], None] | None = None,
     subjects: frozenset[str] | None = None,
     release: Callable[[Transport], None] | None = None,
@@ -50,8 +49,5 @@ def gather_fleet(
         if on_done is not None:
             on_done(node, found[node.name])
 
-    fan_out(
-        nodes, connect, work,
-        fanout=fanout, on_start=on_start, on_done=done, release=release, meanwhile=meanwhile,
-    )  # fmt: skip
+    fan_out(nodes, connect, work, fanout=fanout, on_done=done, release=release, meanwhile=meanwhile)
     return HostMap({node.name: found[node.name] for node in nodes})

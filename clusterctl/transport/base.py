@@ -49,13 +49,18 @@ class TransportError(NodeConnectionError):
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A finished command: exit status, output (bytes), and duration (seconds)."""
+    """A finished command: exit status, output (bytes), and duration (seconds).
+
+    ``stdout_cut`` and ``stderr_cut`` count the bytes that were read but not kept, at the end of each stream.
+    """
 
     argv: tuple[str, ...]
     returncode: int
     stdout: bytes
     stderr: bytes
     duration_s: float
+    stdout_cut: int = 0
+    stderr_cut: int = 0
 
     @property
     def text(self) -> str:
@@ -88,13 +93,15 @@ class Transport(Protocol):
         env: Mapping[str, str] | None = None,
         on_line: Callable[[str], None] | None = None,
         max_output_bytes: int | None = None,
+        keep_bytes: int | None = None,
     ) -> Completed:
         """Run one command to its end; a non-zero exit status is a result, not an error.
 
         ``as_root`` uses sudo unless the login is root already. ``on_line`` is called with each line of standard output
         as it arrives; these lines are not part of the result. A command that runs longer than ``timeout_s`` seconds or
         writes more than ``max_output_bytes`` (None: 64 MiB) is ended, and TransportError (``deadline`` or
-        ``protocol``) is raised.
+        ``protocol``) is raised. With ``keep_bytes`` no amount of output ends the command: what follows that many bytes
+        of a stream is read, counted and dropped.
         """
 
     def put(self, data: bytes, path: str, *, mode: int = 0o644, as_root: bool = False) -> None:

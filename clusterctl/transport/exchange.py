@@ -47,6 +47,7 @@ class Exchange:
         password: sudo.SudoPassword | None = None,
         may_need_sudo: bool = False,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
+        keep_bytes: int | None = None,
     ) -> None:
         self._where = where
         self._argv = argv
@@ -58,6 +59,8 @@ class Exchange:
         self._password = password
         self._may_need_sudo = may_need_sudo
         self._limit = max_output_bytes
+        self._keep = keep_bytes
+        self._stdout_cut = self._stderr_cut = 0
         self._stdout = bytearray()
         self._stderr = bytearray()
         self._noise = bytearray()
@@ -94,7 +97,9 @@ class Exchange:
             del self._noise[at:]
             self.started = True
             self._settle(True if self._answered else None)
-        self._stdout += data
+        kept = self._kept(data, self._handed_bytes + len(self._stdout))
+        self._stdout_cut += len(data) - len(kept)
+        self._stdout += kept
         if self._on_line is not None:
             self._emit_lines(self._on_line)
 
@@ -102,12 +107,18 @@ class Exchange:
         """Take data from standard error; sudo's prompt is counted and removed."""
         # Search only the new data, because a command may write for a long time without a prompt.
         at = max(0, len(self._stderr) - len(self._prompt or b""))
-        self._stderr += data
+        kept = self._kept(data, len(self._stderr)) if self.started else data
+        self._stderr_cut += len(data) - len(kept)
+        self._stderr += kept
         if self.started or self._prompt is None:
             return
         while (at := self._stderr.find(self._prompt, at)) >= 0:
             del self._stderr[at : at + len(self._prompt)]
             self._prompts += 1
+
+    def _kept(self, data: bytes, before: int) -> bytes:
+        """Return the part of the data that is kept after ``before`` bytes of the same stream."""
+        return data if self._keep is None else data[: max(0, self._keep - before)]
 
     def _emit_lines(self, on_line: Callable[[str], None]) -> None:
         """Pass on complete lines without keeping them: a launch of a thousand ranks writes hundreds of MiB."""
@@ -144,7 +155,7 @@ class Exchange:
             self._settle(False)
             raise TransportError(sudo.refused(self._where, self._where))
         written = self._handed_bytes + len(self._stdout) + len(self._stderr)
-        if written > self._limit or len(self._noise) > _MAX_NOISE_BYTES:
+        if (self._keep is None and written > self._limit) or len(self._noise) > _MAX_NOISE_BYTES:
             mib = self._limit / 1048576
             raise self._failure(
                 FailureKind.PROTOCOL,
@@ -193,7 +204,15 @@ class Exchange:
         _log.debug(
             "%s: %s: status %d after %.2f s", self._where, shown(self._argv), returncode, self.waited_s
         )
-        return Completed(self._argv, returncode, bytes(self._stdout), stderr, self.waited_s)
+        return Completed(
+            self._argv,
+            returncode,
+            bytes(self._stdout),
+            stderr,
+            self.waited_s,
+            self._stdout_cut,
+            self._stderr_cut,
+        )
 
     def _failure(self, kind: FailureKind, message: str, hint: str) -> TransportError:
         return TransportError(Failure(kind, f"{self._where}: {message}", hint))

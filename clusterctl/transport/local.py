@@ -53,6 +53,7 @@ class LocalTransport(files.ShellFiles):
         env: Mapping[str, str] | None = None,
         on_line: Callable[[str], None] | None = None,
         max_output_bytes: int | None = None,
+        keep_bytes: int | None = None,
     ) -> Completed:
         """Run one command to its end; see ``Transport.run``."""
         words = checked_argv(argv, env)
@@ -74,6 +75,7 @@ class LocalTransport(files.ShellFiles):
             password=self._password,
             may_need_sudo=needs_sudo,
             max_output_bytes=self._limit if max_output_bytes is None else max_output_bytes,
+            keep_bytes=keep_bytes,
         )
         return self._converse(words, exchange)
 

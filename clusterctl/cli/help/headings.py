@@ -22,17 +22,7 @@ OF_OPTIONS = {
         *("--compile", "--bucket-cap-mb", "--phase"),
     ),
     "Acceptance": ("--baseline", "--allow-slow-path", "--strict"),
-    "Output": (
-        "--all",
-        "--html",
-        "--junit",
-        "--prometheus",
-        "--record",
-        "--output",
-        "--format",
-        "--runs",
-        "--json",
-    ),
+    "Output": ("--html", "--junit", "--prometheus", "--record", "--output", "--format", "--runs", "--json"),
 }
 """The options under each heading; those that are not listed stand under "Options"."""
 

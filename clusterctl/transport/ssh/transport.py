@@ -105,6 +105,7 @@ class SshTransport(files.ShellFiles):
         env: Mapping[str, str] | None = None,
         on_line: Callable[[str], None] | None = None,
         max_output_bytes: int | None = None,
+        keep_bytes: int | None = None,
     ) -> Completed:
         """Run one command to its end; see ``Transport.run``. The deadline starts when the command is sent."""
         target, session, become = self._target, self._session, self._node.become
@@ -127,6 +128,7 @@ class SshTransport(files.ShellFiles):
             password=session.password,
             may_need_sudo=needs_sudo,
             max_output_bytes=session.max_output_bytes if max_output_bytes is None else max_output_bytes,
+            keep_bytes=keep_bytes,
         )
         try:
             channel = orderly(wire.open_session(timeout=min(timeout_s or math.inf, target.connect_timeout_s)))

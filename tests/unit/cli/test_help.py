@@ -74,7 +74,7 @@ def test_values_have_their_range_and_default() -> None:
 
 def test_an_error_shows_the_same_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["exec", "--no-such"]) == 2
-    assert capsys.readouterr().err.startswith("Usage: clusterctl exec [OPTIONS] COMMAND...\n")
+    assert capsys.readouterr().err.startswith("Usage: clusterctl exec [OPTIONS] -- COMMAND...\n")
 
 
 NO_DEFAULT = {
@@ -130,7 +130,7 @@ NO_DEFAULT = {
         "--since",
         "--limit-to",
     ),
-    *("--library-version", "--network", "--build-arg"),
+    *("--library-version", "--network", "--build-arg", "-i"),
 }
 
 

@@ -66,6 +66,20 @@ def test_lines_arrive_as_they_are_complete_and_the_last_at_the_end():
     assert lines[-1] == "last"
 
 
+def test_what_exceeds_the_kept_bytes_is_counted_and_ends_nothing():
+    lines = []
+    for on_line in (None, lines.append):
+        exchange = Exchange("n", ARGV, on_line=on_line, max_output_bytes=10, keep_bytes=6)
+        for _ in range(3):
+            exchange.feed_stdout(b"1\n2\n3")
+        exchange.feed_stderr(b"123456789")
+        exchange.check()
+        done = exchange.completed(0)
+        assert (done.stdout_cut, done.stderr, done.stderr_cut) == (9, b"123456", 3)
+        assert done.stdout == (b"1\n2\n31" if on_line is None else b"")
+    assert lines == ["1", "2", "31"]
+
+
 def test_output_is_bounded():
     exchange = Exchange("n", ARGV, max_output_bytes=1000)
     exchange.feed_stdout(b"x" * 600)
