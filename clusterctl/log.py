@@ -1,22 +1,25 @@
-"""Log the package's messages to stderr, through one handler that the command line sets up."""
+"""Log the package's messages through one handler, for which the command line supplies the output."""
 
 from __future__ import annotations
 
 import logging
-import sys
-
-from clusterctl.visible import visible
+from collections.abc import Callable
 
 ROOT = "clusterctl"
 
 _LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG}
 
 
-class _Formatter(logging.Formatter):
-    """Escape terminal control characters: messages quote text that nodes wrote."""
+class _Handler(logging.Handler):
+    """Pass each message on as a text, without the name of its logger, which means nothing to users."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        return visible(super().format(record))
+    def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__()
+        self._write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
+        self._write(level + self.format(record))
 
 
 def get(name: str) -> logging.Logger:
@@ -24,13 +27,11 @@ def get(name: str) -> logging.Logger:
     return logging.getLogger(name if name.startswith(ROOT) else f"{ROOT}.{name}")
 
 
-def configure(verbosity: int) -> None:
-    """Send the package's messages to stderr: -1 errors only, 0 also warnings, 1 also information, 2 all."""
+def configure(verbosity: int, write: Callable[[str], None]) -> None:
+    """Pass the package's messages to ``write``: -1 errors only, 0 also warnings, 1 also information, 2 all."""
     logger = logging.getLogger(ROOT)
     logger.setLevel(_LEVELS[max(-1, min(2, verbosity))])
     for old in list(logger.handlers):
         logger.removeHandler(old)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter("%(levelname).1s %(name)s: %(message)s"))
-    logger.addHandler(handler)
+    logger.addHandler(_Handler(write))
     logger.propagate = False

@@ -104,7 +104,7 @@ _FIGURES = ("samples_per_s_mean", "samples_per_s_spread", "loss_first", "loss_la
 _SETTINGS = (
     *("model", "sample", "parameters", "device", "precision", "channels_last", "batch_size"),
     *("image_size", "phase", "sequence_length", "predictions", "optimizer", "data"),
-    *("compile", "bucket_cap_mb", "steps", "threads", "torch", "ranks_per_gpu"),
+    *("compile", "bucket_cap_mb", "windows", "steps", "threads", "torch", "ranks_per_gpu"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import sys
@@ -10,7 +11,10 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from clusterctl import json_text
+from clusterctl import json_text, log
+from clusterctl.cli.terminal import color
+from clusterctl.cli.terminal.live_area import AREA
+from clusterctl.cli.terminal.streams import abandon, encodable, takes_all
 from clusterctl.errors import ConfigError, UsageError
 from clusterctl.visible import visible
 
@@ -30,18 +34,6 @@ def flush() -> None:
     """Flush stdout, so that ConfigError or ReaderGoneError is raised here and not when the interpreter exits."""
     with _written():
         sys.stdout.flush()
-
-
-def abandon(*streams: TextIO) -> None:
-    """Redirect streams that cannot be written to os.devnull, so that the interpreter exits without an error."""
-    for stream in streams:
-        try:
-            stream.flush()
-        except OSError:
-            with contextlib.suppress(OSError):
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, stream.fileno())
-                os.close(nowhere)
 
 
 @contextlib.contextmanager
@@ -84,42 +76,54 @@ def emit_json(document: Mapping[str, Any]) -> None:
     """Write the command's one JSON document to stdout."""
     text = (
         json_text.indented(document).decode()
-        if _takes_all(sys.stdout)
+        if takes_all(sys.stdout)
         else json_text.in_ascii(document, indent=1)
     )
     with _written():
         sys.stdout.write(text + "\n")
 
 
-def data(text: str) -> None:
-    """Write the requested data to stdout."""
-    with _written():
-        _write(sys.stdout, text if text.endswith("\n") else text + "\n")
+def quiet() -> bool:
+    """Return whether ``--quiet`` is set."""
+    return logging.getLogger(log.ROOT).getEffectiveLevel() > logging.WARNING
 
 
-def talk(text: str) -> None:
-    """Write a message to stderr; if stderr cannot be written, the work continues.
+def data(text: str, *, look: str | None = None) -> None:
+    """Write the requested data to stdout, on a colour terminal in the colours of ``look``."""
+    with _written(), AREA.above():
+        sys.stdout.write(_shown(sys.stdout, text if text.endswith("\n") else text + "\n", look))
+        if sys.stdout.isatty():
+            sys.stdout.flush()
+
+
+def talk(text: str, *, look: str = "message") -> None:
+    """Write a message to stderr, unless ``--quiet`` is set; if stderr cannot be written, the work continues."""
+    if not quiet():
+        error(text, look=look)
+
+
+def error(text: str, *, look: str = "message") -> None:
+    """Write a message to stderr that ``--quiet`` does not suppress: an error, its hint, an interrupt.
 
     stdout is flushed first, because both streams are often the same file.
     """
     with contextlib.suppress(OSError):
         sys.stdout.flush()
-    try:
-        _write(sys.stderr, text + "\n")
-        sys.stderr.flush()
-    except OSError:
-        abandon(sys.stderr)
+    with AREA.above():
+        try:
+            sys.stderr.write(_shown(sys.stderr, text + "\n", look))
+            sys.stderr.flush()
+        except OSError:
+            abandon(sys.stderr)
 
 
-def _takes_all(stream: TextIO) -> bool:
-    return (stream.encoding or "utf-8").lower().replace("-", "") == "utf8"
+def _shown(stream: TextIO, text: str, look: str | None) -> str:
+    shown = encodable(stream, visible(text))
+    if look is None or not color.wanted(stream):
+        return shown
+    from clusterctl.cli.terminal.highlight import painted
 
-
-def _write(stream: TextIO, text: str) -> None:
-    shown = visible(text)
-    if not _takes_all(stream):  # in a locale without UTF-8, escape what it cannot encode
-        shown = shown.encode(stream.encoding, "backslashreplace").decode(stream.encoding)
-    stream.write(shown)
+    return painted(shown, look)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
@@ -148,9 +152,10 @@ def confirm(question: str) -> bool:
             "confirmation is needed, but no terminal is attached",
             hint="add --yes to continue without the question",
         )
-    sys.stderr.write(visible(f"{question} [y/N] "))
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    with AREA.paused():
+        sys.stderr.write(visible(f"{question} [y/N] "))
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def ask_unseen(question: str) -> str:
@@ -164,6 +169,7 @@ def ask_unseen(question: str) -> str:
     import termios
 
     with contextlib.ExitStack() as stack:
+        stack.enter_context(AREA.paused())
         with contextlib.suppress(OSError, termios.error):
             terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
             stack.callback(os.close, terminal)

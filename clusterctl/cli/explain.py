@@ -17,6 +17,7 @@ from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.errors import ConfigError, UsageError
 from clusterctl.inventory.user_paths import is_file, is_folder
+from clusterctl.report.known_errors.binary import BinaryLogError, refuse_binary
 
 if TYPE_CHECKING:
     from clusterctl.report.known_errors.scan import Scan
@@ -38,25 +39,34 @@ def explain(
 ) -> None:
     """Explain the errors in logs: NCCL, MPI, CUDA, ssh, ...
 
-    Exit code 0: at least one error was recognised; 1: none was recognised.
+    Exit code 0: an error was recognised; 1: none was, or only consequences of an unknown error; 3: a log cannot be
+    read, or is a binary file.
     """
     from clusterctl.report.known_errors import topic_files
+    from clusterctl.report.known_errors.model import Role
     from clusterctl.report.known_errors.scan import Scan
     from clusterctl.report.text import explained
 
-    names = [name for log in logs for name in _files(log)]
-    if names.count(STANDARD_INPUT) > 1:
+    if logs.count(STANDARD_INPUT) > 1:
         raise UsageError("standard input can be read only once", hint="give '-' once")
     scan = Scan(topic_files.load())
-    for name in names:
-        _read(scan, name)
+    for log in logs:
+        for name in _files(log):
+            try:
+                _read(scan, name)
+            except BinaryLogError as error:
+                if name == log:
+                    raise
+                console.talk(f"skipped: {error.message}")
     document = explained.to_document(scan.files, scan.findings, scan.left_over)
     if as_json:
         console.emit_json(document)
     else:
         width = min(140, console.width() or 100)
         console.data(explained.render(document, width=max(40, width)))
-    raise typer.Exit(0 if document["findings"] else 1)
+    raise typer.Exit(
+        0 if any(found["role"] != Role.CONSEQUENCE.value for found in document["findings"]) else 1
+    )
 
 
 def _files(log: str) -> list[str]:
@@ -80,9 +90,12 @@ def _files(log: str) -> list[str]:
 
 
 def _read(scan: Scan, name: str) -> None:
+    """Read one log to its end; raise BinaryLogError if it is not text, ConfigError if it cannot be read."""
+    shown = "standard input" if name == STANDARD_INPUT else name
     try:
         with _opened(name) as stream:
-            scan.read("standard input" if name == STANDARD_INPUT else name, stream)
+            refuse_binary(shown, stream)
+            scan.read(shown, stream)
     except OSError as error:
         reason = error.strerror or str(error)
         hint = user_files.hint_of(error, "check that the file is a log that you may read")

@@ -18,6 +18,8 @@ from clusterctl import __version__, log
 from clusterctl.cli import console, verbs
 from clusterctl.cli.exit_codes import INTERRUPTED, READER_GONE
 from clusterctl.cli.help.application import Application
+from clusterctl.cli.terminal import color
+from clusterctl.cli.terminal.streams import abandon
 from clusterctl.errors import ClusterctlError, ConfigError, ControllerFileError
 
 # Errors of this machine's disk (full, over quota, read-only, broken), in any part of a run.
@@ -41,14 +43,22 @@ def options(
         ),
     ] = 0,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print no progress and no warnings on stderr.")
+        bool, typer.Option("--quiet", "-q", help="Print no progress, notices and warnings on stderr.")
     ] = False,
+    when: Annotated[
+        color.When,
+        typer.Option(
+            "--color",
+            help="Colour the output: on a terminal, always, or never. NO_COLOR and FORCE_COLOR count for auto.",
+        ),
+    ] = color.When.auto,
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Turn bare GPU nodes that answer SSH into a proven training cluster."""
-    log.configure(-1 if quiet else min(verbose, 2))
+    log.configure(-1 if quiet else min(verbose, 2), console.error)
+    color.choose(when)
 
 
 def application(verb: str | None = None) -> typer.Typer:
@@ -74,13 +84,13 @@ def _document(message: str, exit_code: int, hint: str | None = None) -> dict[str
 
 
 def _hoisted(arguments: Sequence[str]) -> list[str]:
-    """Move ``-v`` and ``-q`` before the command, where Typer expects them.
+    """Move ``-v``, ``-q`` and ``--color`` before the command, where Typer expects them.
 
     Those among the arguments of a program stay, because they may be the program's own.
     """
-    end = verbs.end_of_own_talk(arguments)
-    talk_first = sorted(arguments[:end], key=lambda word: not verbs.is_talk(word))
-    return [*talk_first, *arguments[end:]]
+    talk = verbs.talk_in(arguments)
+    own = [word for at, word in enumerate(arguments) if at in talk]
+    return [*own, *(word for at, word in enumerate(arguments) if at not in talk)]
 
 
 def _start_lean() -> None:
@@ -117,10 +127,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.flush()
     except console.ReaderGoneError:
         # The reader of stdout (head, less) closed it; by the shell's convention, exit without a message.
-        console.abandon(sys.stdout, sys.stderr)
+        abandon(sys.stdout, sys.stderr)
         return READER_GONE
     except ConfigError as error:
-        console.talk(f"error: {error.message}")
+        console.error(f"error: {error.message}")
         return error.exit_code
     return code
 
@@ -148,9 +158,9 @@ def _run(arguments: list[str]) -> int:
     except ClusterctlError as error:
         if as_json:
             console.emit_json(_document(error.message, error.exit_code, error.hint))
-        console.talk(f"error: {error.message}")
+        console.error(f"error: {error.message}")
         if error.hint:
-            console.talk(f"hint: {error.hint}")
+            console.error(f"hint: {error.hint}")
         return error.exit_code
     except ClickException as error:
         hint = _hint(error)
@@ -158,9 +168,9 @@ def _run(arguments: list[str]) -> int:
             console.emit_json(_document(error.format_message(), int(error.exit_code), hint))
         said = io.StringIO()
         error.show(file=said)
-        console.talk(said.getvalue().rstrip("\n"))
+        console.error(said.getvalue().rstrip("\n"))
         if hint:
-            console.talk(f"hint: {hint}")
+            console.error(f"hint: {hint}")
         return int(error.exit_code)
     except OSError as error:
         if error.errno not in _DISK:
@@ -174,15 +184,15 @@ def _run(arguments: list[str]) -> int:
         )
         if as_json:
             console.emit_json(_document(message, ControllerFileError.exit_code, hint))
-        console.talk(f"error: {message}")
-        console.talk(f"hint: {hint}")
+        console.error(f"error: {message}")
+        console.error(f"hint: {hint}")
         return ControllerFileError.exit_code
     except (typer.Abort, KeyboardInterrupt):
         outcome = INTERRUPTED
     if outcome == INTERRUPTED:  # Typer returns it for a KeyboardInterrupt
         if as_json:
             console.emit_json(_document("interrupted", INTERRUPTED))
-        console.talk("interrupted")
+        console.error("interrupted")
     return int(outcome) if isinstance(outcome, int) else 0
 
 

@@ -77,13 +77,13 @@ def carry_out(
 ) -> int:
     """Run the command on every node of the session, report, and return the exit code."""
     from clusterctl.cli.session import say_failures
-    from clusterctl.cli.status_line import Progress
+    from clusterctl.cli.terminal.progress import Progress
     from clusterctl.report.text import answers as text
     from clusterctl.transport.base import Failure
     from clusterctl.transport.fanout import fan_out
 
     nodes = session.inventory.nodes
-    progress = Progress("running", len(nodes))
+    progress = Progress("Running the command", len(nodes), "nodes")
     writing = threading.Lock()
     ended: dict[str, Completed | Failure] = {}
 
@@ -103,22 +103,24 @@ def carry_out(
 
     def done(node: Node, outcome: Completed | Failure) -> None:
         ended[node.name] = outcome
-        progress.advance(node, outcome)
+        progress.advance(node.name)
 
     try:
-        fan_out(nodes, session.connect, on, fanout=session.fanout, on_done=done)
+        with progress:
+            fan_out(
+                nodes, session.connect, on,
+                fanout=session.fanout, on_start=lambda node: progress.start(node.name), on_done=done,
+            )  # fmt: skip
     except KeyboardInterrupt:
-        progress.end()
         if not as_json:
             _say(_in_order(ended, nodes), stream=work.stream)
         awaited = [node.name for node in nodes if node.name not in ended]
         if awaited:
-            console.talk(
+            console.error(
                 f"Interrupted before {text.named(awaited)} ended; "
                 f"the command may run on there until its timeout of {work.timeout_s:g} s"
             )
         raise
-    progress.end()
     outcomes = _in_order(ended, nodes)
     if as_json:
         parts = tuple(answer(name, outcome) for name, outcome in outcomes.items())
@@ -173,6 +175,6 @@ def _say(outcomes: Mapping[str, Completed | Failure], *, stream: bool) -> None:
     cut = [name for name, one in answers.items() if one.stdout_cut] if stream else []
     for said in (text.errors(answers), text.statuses(answers)):
         if said:
-            console.talk(said)
+            console.error(said)
     if cut:
         console.talk(f"the output of {text.named(cut)} was cut; --max-output allows more")

@@ -50,28 +50,29 @@ class Session:
 
         _spare_the_collector()
         _switch_seldom()
-        from clusterctl.cli.status_line import Progress
-
-        progress = Progress("gathering facts", len(self.inventory.nodes))
+        from clusterctl.cli.terminal.progress import Progress, share
 
         def while_they_log_in() -> None:
             _import_what_follows(any(node.connection == "ssh" for node in self.inventory.nodes))
             if meanwhile is not None:
                 meanwhile()
 
-        outcome = gather_fleet(
-            self.inventory.nodes,
-            self.connect if kept is None else kept.over(self.connect),
-            fanout=self.fanout,
-            timeout_s=self.command_timeout_s,
-            escalate=self.may_ask_for_root,
-            on_answers=on_answers,
-            on_done=progress.advance,
-            subjects=subjects,
-            release=None if kept is None else kept.release,
-            meanwhile=while_they_log_in,
-        )
-        progress.end()
+        nodes = self.inventory.nodes
+        with Progress("Gathering facts", len(nodes), "nodes") as progress:
+            outcome = gather_fleet(
+                nodes,
+                self.connect if kept is None else kept.over(self.connect),
+                fanout=self.fanout,
+                timeout_s=self.command_timeout_s,
+                escalate=self.may_ask_for_root,
+                on_answers=on_answers,
+                on_start=lambda node: progress.start(node.name),
+                on_done=lambda node, _: progress.advance(node.name),
+                subjects=subjects,
+                release=None if kept is None else kept.release,
+                meanwhile=while_they_log_in,
+            )
+            progress.done = f"Gathered facts of {share(len(outcome.values_by_node), len(nodes), 'node')}"
         return outcome
 
 
@@ -152,7 +153,7 @@ def say_failures(failures: Mapping[str, Failure]) -> None:
     from clusterctl.report.text.failures import failure_lines
 
     for line in failure_lines(failures):
-        console.talk(line)
+        console.error(line)
 
 
 def say_without_root(

@@ -11,7 +11,7 @@ from clusterctl import user_files
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.cli.named_inventory import LocalOption, to_change
-from clusterctl.cli.status_line import StatusLine
+from clusterctl.cli.terminal.progress import Progress
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.user_paths import at_home, is_there
 
@@ -71,10 +71,10 @@ def up(
     run = RunDir.create("up", runs)
     run.write("inventory", recorded(wanted))
     try:
-        with terminable(), StatusLine() as line:
+        with terminable(), Progress("Starting containers", done="Started the containers") as progress:
             found = containers_up.bring_up(
                 wanted, session.connect, run, port=port, fanout=session.fanout,
-                jump_known_hosts=_jump_known_hosts(wanted.nodes), progress=line.show,
+                jump_known_hosts=_jump_known_hosts(wanted.nodes), progress=progress.say,
             )  # fmt: skip
     except containers_up.UpFailed as error:
         raise typer.Exit(_say_failed(error, run, as_json)) from None
@@ -191,7 +191,7 @@ def _say_failed(error: UpFailed, run: RunDir, as_json: bool) -> int:
     say_failures(error.failures)
     if error.left:
         left = nodeset.fold(list(error.left))
-        console.talk(f"containers may still run on {left}; to remove them: clusterctl down --run {run.id}")
+        console.error(f"containers may still run on {left}; to remove them: clusterctl down --run {run.id}")
     else:
-        console.talk("all changes were rolled back on the nodes")
+        console.error("all changes were rolled back on the nodes")
     return code

@@ -11,7 +11,7 @@ import typer
 
 from clusterctl.cli import either_inventory
 
-_TALK = re.compile(r"-v+|--verbose|-q|--quiet")
+_TALK = re.compile(r"-v+|--verbose|-q|--quiet|--color(?:=.*)?")
 _WITH_A_PROGRAM = (
     "exec",
     "run",
@@ -29,6 +29,7 @@ _IN_ORDER = (
     ("down", "down", "down"),
     ("exec", "exec", "execute"),
     ("bench", "bench.command", "bench"),
+    ("requirements", "requirements", "app"),
     ("explain", "explain", "explain"),
     ("render", "render.app", "app"),
     ("results", "results.app", "app"),
@@ -42,13 +43,20 @@ _IN_ORDER = (
 
 
 def is_talk(word: str) -> bool:
-    """Return whether the word is ``-v`` or ``-q`` in any form; these may stand anywhere in the command line."""
+    """Return whether the word is ``-v``, ``-q`` or ``--color``, which may stand before or after the command."""
     return _TALK.fullmatch(word) is not None
+
+
+def _talk(arguments: Sequence[str]) -> set[int]:
+    """Return the indexes of these options, and of the value that follows ``--color``."""
+    places = {at for at, word in enumerate(arguments) if is_talk(word)}
+    return places | {at + 1 for at in places if arguments[at] == "--color"}
 
 
 def named_in(arguments: Sequence[str]) -> str | None:
     """Return the command that a command line begins with; None if the first word is not a command."""
-    first = next((word for word in arguments if not is_talk(word)), None)
+    talk = _talk(arguments)
+    first = next((word for at, word in enumerate(arguments) if at not in talk), None)
     return first if any(first == name for name, _, _ in _IN_ORDER) else None
 
 
@@ -62,18 +70,20 @@ def end_of_own(arguments: Sequence[str]) -> int:
     return arguments.index("--") if "--" in arguments else len(arguments)
 
 
-def end_of_own_talk(arguments: Sequence[str]) -> int:
-    """Return the index up to which ``-v`` and ``-q`` are clusterctl's own.
+def talk_in(arguments: Sequence[str]) -> set[int]:
+    """Return the indexes of clusterctl's own ``-v``, ``-q`` and ``--color``, with the value of the last.
 
-    That is ``--``; without it, for a command that takes a program, the first word after the command.
+    They end at ``--``; without it, for a command that takes a program, at the first word after the command.
     """
     end = end_of_own(arguments)
-    places = [at for at, word in enumerate(arguments) if not is_talk(word)]
+    talk = _talk(arguments)
+    places = [at for at in range(len(arguments)) if at not in talk]
     for words in (1, 2):
         verb = " ".join(arguments[at] for at in places[:words])
         if end == len(arguments) and takes_a_program(verb) and len(places) > words:
-            return places[words]
-    return end
+            end = places[words]
+            break
+    return {at for at in talk if at < end}
 
 
 def add_to(application: typer.Typer, verb: str | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
-from clusterctl.documents.words import Success
+from clusterctl.documents.words import ComparisonWord, Success
 
 
 class FaultKind(str, Enum):
@@ -44,26 +44,35 @@ class Fault(Part):
 
 
 class Spread(Part):
-    """One figure over the repeats. ``cv`` is the coefficient of variation; None: measured once."""
+    """One figure over the repeats. ``cv`` is the coefficient of variation; None: measured once.
+
+    ``values`` has the figure of each repeat, in the order of measurement; results of older versions have none.
+    """
 
     median: float
     least: float
     greatest: float
     cv: float | None
+    values: tuple[float, ...] = ()
 
 
 class VariantRow(Part):
-    """One message size of a collective; ``ratio`` is the speed relative to the first variant, by time."""
+    """One message size of a collective; ``ratio`` is the speed relative to the first variant, by time.
+
+    ``noise`` is the share that a difference must exceed to count, and ``word`` is the outcome.
+    """
 
     size_bytes: int
     time_us: Spread
     busbw_gbps: Spread | None
     wrong: int | None
     ratio: float | None
+    noise: float | None = None
+    word: ComparisonWord | None = None
 
 
 class VariantPoint(Part):
-    """One point of a scaling curve; ``sample`` is the counted unit, image or sequence."""
+    """One point of a scaling curve, as a row; ``sample`` is the counted unit, image or sequence."""
 
     np: int
     nodes: int
@@ -71,6 +80,8 @@ class VariantPoint(Part):
     samples_per_s: Spread
     efficiency: float | None
     ratio: float | None
+    noise: float | None = None
+    word: ComparisonWord | None = None
 
 
 class VariantResult(Part):

@@ -18,6 +18,7 @@ from clusterctl.documents import (
     launch,
     recording,
     render,
+    requirements,
     results,
     steps,
     version,
@@ -26,6 +27,7 @@ from clusterctl.documents.base import Document
 
 DOCUMENTS: tuple[type[Document], ...] = (
     check.Check,
+    requirements.Requirements,
     facts.Facts,
     facts.FleetFacts,
     recording.Manifest,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
+from clusterctl.documents.words import ComparisonWord
 
 
 class StoredRun(Part):
@@ -69,10 +69,11 @@ class ResultsImport(Document):
 
 
 class ComparedRun(Part):
-    """One compared run and its name in the tables."""
+    """One compared run, its name in the tables, and how often its figures were measured."""
 
     run: str
     name: str
+    repeats: int
 
 
 class Difference(Part):
@@ -82,16 +83,11 @@ class Difference(Part):
     values: tuple[str, ...]
 
 
-class ComparisonWord(str, Enum):
-    """Tell how a figure compares with that of the first run."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    SAME = "within noise"
-
-
 class ComparedBandwidth(Sparse):
-    """One run's bus bandwidth and time; ``ratio`` is relative to the first run, ``noise`` 1.96 sigma (shares)."""
+    """One run's bus bandwidth and time; ``ratio`` is relative to the first run.
+
+    ``noise`` is the share that a difference must exceed; None: unknown, because both were measured once.
+    """
 
     OPTIONAL: ClassVar = frozenset({"time_us"})
 

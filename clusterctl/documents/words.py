@@ -44,3 +44,12 @@ class NodeErrorWithoutHint(Part):
 
     kind: ErrorKind
     message: str
+
+
+class ComparisonWord(str, Enum):
+    """Tell how a figure compares with that of the first run."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "within noise"
+    ONCE = "measured once"

@@ -22,6 +22,7 @@ def gather_fleet(
     timeout_s: float,
     escalate: bool = False,
     on_answers: OnAnswers | None = None,
+    on_start: Callable[[Node], None] | None = None,
     on_done: Callable[[Node, object], None] | None = None,
     subjects: frozenset[str] | None = None,
     release: Callable[[Transport], None] | None = None,
@@ -49,5 +50,8 @@ def gather_fleet(
         if on_done is not None:
             on_done(node, found[node.name])
 
-    fan_out(nodes, connect, work, fanout=fanout, on_done=done, release=release, meanwhile=meanwhile)
+    fan_out(
+        nodes, connect, work,
+        fanout=fanout, on_start=on_start, on_done=done, release=release, meanwhile=meanwhile,
+    )  # fmt: skip
     return HostMap({node.name: found[node.name] for node in nodes})

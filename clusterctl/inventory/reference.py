@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from clusterctl import resources
 from clusterctl.inventory import schema
 from clusterctl.inventory.model import GroupSpec, Node, NodeSettings, NodeSpec
 from clusterctl.inventory.shapes import shape_of
@@ -26,8 +27,8 @@ _TOP_VALUES = {
 }
 
 
-class _Reference:
-    """The page of one schema."""
+class InventoryReference:
+    """The keys of an inventory in words, from its JSON schema."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = document
@@ -87,6 +88,20 @@ class _Reference:
             meaning = field.get("description") or held.get("description") or ""
             place = tuple(part for part in (*path.split("."), key) if part)
             yield code(key), self.values(place, field), _default(defaults.get(key)), inline(meaning)
+
+    def keys_at(self, path: str) -> Iterator[tuple[str, str, str, str]]:
+        """Yield dotted key, values, default and meaning of a setting of nodes, or of each key of a section."""
+        *outer, last = path.split(".")
+        model = self.models[NodeSettings.__name__]
+        for part in outer:
+            model = self.resolved(model["properties"][part])
+        own: Mapping[str, Any] = {last: model["properties"][last]}
+        held = self.resolved(own[last])
+        if "properties" in held:
+            outer, own = [*outer, last], held["properties"]
+        rows = self.rows(".".join(outer), own, {key: field.get("default") for key, field in own.items()})
+        for key, (_, values, default, meaning) in zip(own, rows, strict=True):
+            yield code(".".join((*outer, key))), values, default, meaning
 
     def keys(self, path: str, fields: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
         """Return the table of a section's fields."""
@@ -148,6 +163,12 @@ class _Reference:
             yield from self.section(path, model)
 
 
+def shipped() -> InventoryReference:
+    """Return the reference of the schema file that ships with clusterctl, which is faster than a new schema."""
+    document: Mapping[str, Any] = json.loads(resources.text("inventories", "schema.json"))
+    return InventoryReference(document)
+
+
 def _anchor(heading: str) -> str:
     return heading.lower().replace(".", "")
 
@@ -163,7 +184,7 @@ def _default(value: Any) -> str:
 
 def text() -> str:
     """Return the content of ``docs/inventory.md``."""
-    return page(_Reference(schema.schema()).blocks())
+    return page(InventoryReference(schema.schema()).blocks())
 
 
 if __name__ == "__main__":

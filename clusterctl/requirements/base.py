@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Union
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
+    from clusterctl.requirements.about import About
     from clusterctl.requirements.fleet.view import Fleet
     from clusterctl.requirements.steps import Step
 
@@ -49,7 +50,7 @@ class Decision:
 
 
 class Requirement(Protocol):
-    """The interface of a requirement module: ``NAME``, ``TITLE``, ``READS`` and ``decide``.
+    """The interface of a requirement module: ``NAME``, ``TITLE``, ``READS``, ``ABOUT`` and ``decide``.
 
     ``READS`` lists the subjects (``facts.subjects``) whose facts the module uses, of this node and of others. The
     module must decide the same if no other subject was probed.
@@ -58,6 +59,7 @@ class Requirement(Protocol):
     NAME: str
     TITLE: str
     READS: frozenset[str]
+    ABOUT: About
 
     def decide(self, facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         """Decide whether the node meets the requirement, considering the other nodes of its fleet; pure.

@@ -1,7 +1,6 @@
 """Compared runs: each figure relative to the first run's, and whether the difference exceeds the noise.
 
-The noise of repeated figures is 1.96 sigma over the repeats, or over the timed windows of a training. The noise of a
-sweep that ran once is unknown; a difference below ``NOISE_OF_ONE`` is then reported as noise.
+The noise comes from the repeats of both runs, or from the timed windows of a training (``clusterctl.results.noise``).
 """
 
 from __future__ import annotations
@@ -9,24 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Literal
 
 from clusterctl.benchmarks.key import ABSENT, FIELDS
 from clusterctl.errors import UsageError
+from clusterctl.results import noise
+from clusterctl.results.noise import Scatter, Word
 from clusterctl.results.record import Record, Summary
 
-NOISE_OF_ONE = 0.05
-"""The share by which two single measurements of the same configuration may differ."""
 MAX_RUNS = 12
-
-
-class Word(str, Enum):
-    """The meaning of a ratio."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    SAME = "within noise"
+# Programs print times with two decimals.
+_ROUNDED_US = 0.005
+# The windows of a training that does not report their number: those of Horovod's benchmark.
+_WINDOWS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +29,7 @@ class Figure:
 
     ``value`` is busbw in GB/s, or samples per second. ``ratio`` is the speed relative to the first run, for collectives
     by time, which is exact while busbw has two decimals; None: the first run has no such figure. ``noise`` is the
-    uncertainty of the ratio as a share.
+    share that a difference must exceed; None: unknown.
     """
 
     value: float | None
@@ -67,11 +61,30 @@ class Comparison:
 
     kind: Literal["collective", "training"]
     runs: tuple[Summary, ...]
-    names: tuple[str, ...]
+    words: tuple[str, ...]
+    """What distinguishes each run: the values that differ, otherwise its start and the end of its id."""
+    repeats: tuple[int, ...]
     differences: tuple[Difference, ...]
     unkeyed: tuple[str, ...]
     """Return the runs without a key, whose configuration is unknown."""
     lines: tuple[ComparisonRow, ...]
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """Return the letters of the runs; A is the reference."""
+        return tuple(chr(ord("A") + index) for index in range(len(self.runs)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the runs for legends: letter and words."""
+        return tuple(f"{letter} {words}" for letter, words in zip(self.letters, self.words, strict=True))
+
+    @property
+    def once(self) -> tuple[str, ...]:
+        """Return the letters of the sweeps that were measured once, whose noise is unknown."""
+        if self.kind == "training":
+            return ()
+        return tuple(letter for letter, count in zip(self.letters, self.repeats, strict=True) if count < 2)
 
     @property
     def alike(self) -> bool:
@@ -83,7 +96,7 @@ class Comparison:
 class _Measured:
     value: float | None
     time_us: float | None
-    noise: float | None
+    scatter: Scatter | None
 
 
 def compare(records: Sequence[Record]) -> Comparison:
@@ -110,10 +123,11 @@ def compare(records: Sequence[Record]) -> Comparison:
     return Comparison(
         kind="training" if kind == "training" else "collective",
         runs=tuple(record.summary for record in records),
-        names=_names(records, differences),
+        words=_words(records, differences),
+        repeats=tuple(_repeats(record) for record in records),
         differences=differences,
         unkeyed=tuple(record.summary.run for record in records if record.summary.key is None),
-        lines=tuple(_line(at, [table.get(at) for table in tables]) for at in places),
+        lines=_lines(places, tables),
     )
 
 
@@ -125,54 +139,80 @@ def _kind(record: Record) -> str | None:
 
 def _figures(record: Record) -> dict[int, _Measured]:
     document = record.document
-    varies = _of_repeats(document)
+    repeated = _of_repeats(document)
     found = {
         int(row["size_bytes"]): _Measured(
-            row.get("busbw_gbps"), row.get("time_us"), varies.get(int(row["size_bytes"]))
+            row.get("busbw_gbps"), row.get("time_us"), repeated.get(int(row["size_bytes"]))
         )
         for row in document.get("rows") or ()
     }
-    spread = (document.get("proof") or {}).get("spread") or {}
+    proof = document.get("proof") or {}
+    spread = proof.get("spread") or {}
+    windows = int((proof.get("settings") or {}).get("windows") or _WINDOWS)
     for point in document.get("points") or ():
         np, value = int(point["np"]), point.get("images_per_s") or point.get("sequences_per_s")
         if value:
-            off = spread.get(str(np))
-            noise = None if off is None else off * np / value
-            found[np] = _Measured(float(value), None, varies.get(np, noise))
+            of_windows = _of_windows(spread.get(str(np)), np, value, windows)
+            found[np] = _Measured(float(value), None, repeated.get(np, of_windows))
     return found
 
 
-def _of_repeats(document: Mapping[str, Any]) -> dict[int, float]:
-    """Return the noise of figures that were repeated, by size or ranks: 1.96 times how they vary.
+def _of_repeats(document: Mapping[str, Any]) -> dict[int, Scatter | None]:
+    """Return how repeated figures vary, by size or ranks.
 
     The figures of a run with variants are the medians of its first variant.
     """
     first: Mapping[str, Any] = next(iter(document.get("variants") or ()), {})
-    figures = [(row["size_bytes"], row["time_us"]) for row in first.get("rows") or ()]
-    figures += [(point["np"], point["samples_per_s"]) for point in first.get("points") or ()]
-    return {int(at): 1.96 * spread["cv"] for at, spread in figures if spread.get("cv") is not None}
+    repeats = int(first.get("repeats") or 1)
+    found = {
+        int(row["size_bytes"]): noise.scatter_of_repeats(
+            row["time_us"]["cv"], repeats, _ROUNDED_US / max(row["time_us"]["median"], _ROUNDED_US)
+        )
+        for row in first.get("rows") or ()
+    }
+    return found | {
+        int(point["np"]): noise.scatter_of_repeats(point["samples_per_s"]["cv"], repeats)
+        for point in first.get("points") or ()
+    }
 
 
-def _line(at: int, measured: Sequence[_Measured | None]) -> ComparisonRow:
-    first = measured[0]
-    return ComparisonRow(
-        at, tuple(None if one is None else _figure(one, first, one is first) for one in measured)
-    )
+def _of_windows(spread: float | None, np: int, value: float, windows: int) -> Scatter | None:
+    """Return how the windows of one launch vary; ``spread`` is 1.96 sigma of one rank, of the population."""
+    if spread is None or windows < 2:
+        return None
+    # The ranks work in step, so their deviations add up.
+    sigma = spread / 1.96 * math.sqrt(windows / (windows - 1)) * np / value
+    return Scatter(sigma, windows - 1, 1)
 
 
-def _figure(one: _Measured, first: _Measured | None, is_first: bool) -> Figure:
-    ratio = None
-    if first is not None and not is_first:
-        if one.time_us and first.time_us:
-            ratio = first.time_us / one.time_us
-        elif one.time_us is None and one.value and first.value:
-            ratio = one.value / first.value
-    if ratio is None or first is None:
-        return Figure(one.value, one.time_us, None, one.noise, None)
-    known = one.noise is not None and first.noise is not None
-    noise = math.hypot(one.noise or 0.0, first.noise or 0.0) if known else NOISE_OF_ONE
-    word = Word.SAME if abs(ratio - 1) <= noise else Word.FASTER if ratio > 1 else Word.SLOWER
-    return Figure(one.value, one.time_us, ratio, noise, word)
+def _lines(places: Sequence[int], tables: Sequence[Mapping[int, _Measured]]) -> tuple[ComparisonRow, ...]:
+    reference = tables[0]
+    pairs = {
+        (at, index): noise.Pair(ratio, reference[at].scatter, table[at].scatter)
+        for index, table in enumerate(tables)
+        for at in places
+        if index and (ratio := _ratio(reference.get(at), table.get(at))) is not None
+    }
+    judged = dict(zip(pairs, noise.judge(list(pairs.values())), strict=True))
+
+    def figure(at: int, index: int) -> Figure | None:
+        one = tables[index].get(at)
+        if one is None:
+            return None
+        if (at, index) not in judged:
+            return Figure(one.value, one.time_us, None, None, None)
+        found = judged[at, index]
+        return Figure(one.value, one.time_us, pairs[at, index].ratio, found.noise, found.word)
+
+    return tuple(ComparisonRow(at, tuple(figure(at, index) for index in range(len(tables)))) for at in places)
+
+
+def _ratio(first: _Measured | None, other: _Measured | None) -> float | None:
+    if first is None or other is None:
+        return None
+    if other.time_us and first.time_us:
+        return first.time_us / other.time_us
+    return other.value / first.value if other.time_us is None and other.value and first.value else None
 
 
 def _keys(record: Record, common: Sequence[int]) -> list[Mapping[str, str]]:
@@ -194,19 +234,24 @@ def _differences(keys: Sequence[list[Mapping[str, str]]]) -> tuple[Difference, .
     return tuple(found)
 
 
-def _names(records: Sequence[Record], differences: Sequence[Difference]) -> tuple[str, ...]:
-    """Return a short name for each run: a letter and the values that distinguish it."""
-    letters = [chr(ord("A") + index) for index in range(len(records))]
+def _repeats(record: Record) -> int:
+    """Return how often the figures of a run were measured; those of a run with variants are its first variant's."""
+    first: Mapping[str, Any] = next(iter(record.document.get("variants") or ()), {})
+    return int(first.get("repeats") or 1)
+
+
+def _words(records: Sequence[Record], differences: Sequence[Difference]) -> tuple[str, ...]:
+    """Return what distinguishes each run."""
     telling = [one for one in differences if one.field not in ("library_version", "torch", "environment")][:2]
     if not telling or any(len(one.values) < len(records) for one in telling):
-        return tuple(
-            f"{letter} {record.summary.started_at[:16].replace('T', ' ')}"
-            for letter, record in zip(letters, records, strict=True)
-        )
-    said = [
+        return tuple(_moment(record.summary) for record in records)
+    return tuple(
         ", ".join(_said(one.field, one.values[index]) for one in telling) for index in range(len(records))
-    ]
-    return tuple(f"{letter} {words}" for letter, words in zip(letters, said, strict=True))
+    )
+
+
+def _moment(run: Summary) -> str:
+    return f"{run.started_at.replace('T', ' ').replace('Z', '')} {run.run.rpartition('-')[2]}"
 
 
 def _said(field: str, value: str) -> str:

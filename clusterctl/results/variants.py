@@ -17,18 +17,25 @@ from clusterctl.documents.bench import (
     VariantResult,
     VariantRow,
 )
+from clusterctl.documents.words import ComparisonWord
 from clusterctl.launch.interleave import Interleaved, Repeated
-from clusterctl.results import proofs
+from clusterctl.results import noise, proofs
 from clusterctl.results.model import fault_document, from_measured
 
 _PROVEN = ("gpudirect", "nccl", "stragglers", "paths", "sharing")
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Return the median of some values, their bounds, and their coefficient of variation (of the sample)."""
+    """Return the values, their median, their bounds, and their coefficient of variation (of the sample)."""
     mean = statistics.fmean(values)
     cv = statistics.stdev(values) / mean if len(values) > 1 and mean > 0 else None
-    return Spread(median=statistics.median(values), least=min(values), greatest=max(values), cv=cv)
+    return Spread(
+        median=statistics.median(values),
+        least=min(values),
+        greatest=max(values),
+        cv=cv,
+        values=tuple(values),
+    )
 
 
 def from_interleaved(found: Interleaved, run: str) -> BenchResult:
@@ -38,7 +45,8 @@ def from_interleaved(found: Interleaved, run: str) -> BenchResult:
     for one, repeats in zip(found.variants, results, strict=True):
         if repeats:
             variants.append(_variant(one, repeats, variants[0] if variants else None))
-    variants = [variants[0], *(_comparable(one, variants[0]) for one in variants[1:])] if variants else []
+    if variants:
+        variants = _judged([variants[0], *(_comparable(one, variants[0]) for one in variants[1:])])
     first = results[0][0]
     proof = {**first.proof, **variants[0].proof, "repeats": found.repeats}
     proof.pop("failures", None)
@@ -65,6 +73,40 @@ def _comparable(variant: VariantResult, first: VariantResult) -> VariantResult:
             "points": tuple(point.model_copy(update={"ratio": None}) for point in variant.points),
         }
     )
+
+
+def _judged(variants: Sequence[VariantResult]) -> list[VariantResult]:
+    """Return the variants with the noise of each ratio, and whether the difference exceeds it."""
+    first = variants[0]
+    base = {("rows", row.size_bytes): (row.time_us, first.repeats) for row in first.rows}
+    base |= {("points", point.np): (point.samples_per_s, first.repeats) for point in first.points}
+    pairs: dict[tuple[int, str, int], noise.Pair] = {}
+    for index, variant in enumerate(variants[1:], 1):
+        figures = [(("rows", row.size_bytes), row.time_us, row.ratio) for row in variant.rows]
+        figures += [(("points", point.np), point.samples_per_s, point.ratio) for point in variant.points]
+        for place, figure, ratio in figures:
+            if ratio:
+                sides = _scatter(*base[place]), _scatter(figure, variant.repeats)
+                pairs[index, place[0], place[1]] = noise.Pair(ratio, *sides)
+    found = dict(zip(pairs, noise.judge(list(pairs.values()), noise.FLOOR_INTERLEAVED), strict=True))
+
+    def said(index: int, kind: str, at: int) -> dict[str, object]:
+        one = found.get((index, kind, at))
+        return {"noise": one.noise, "word": ComparisonWord(one.word.value)} if one else {}
+
+    return [
+        variant.model_copy(
+            update={
+                "rows": tuple(r.model_copy(update=said(index, "rows", r.size_bytes)) for r in variant.rows),
+                "points": tuple(p.model_copy(update=said(index, "points", p.np)) for p in variant.points),
+            }
+        )
+        for index, variant in enumerate(variants)
+    ]
+
+
+def _scatter(spread: Spread, repeats: int) -> noise.Scatter | None:
+    return noise.scatter_of_repeats(spread.cv, repeats)
 
 
 def _took_nothing(variant: VariantResult) -> bool:

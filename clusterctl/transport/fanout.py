@@ -35,7 +35,9 @@ class _Pool(Generic[T]):
         work: Callable[[Node, Transport], T],
         nodes: Sequence[Node],
         release: Callable[[Transport], None] | None,
+        on_start: Callable[[Node], None] | None,
     ) -> None:
+        self._on_start = on_start
         self._release = release
         self._connect = connect
         self._work = work
@@ -54,6 +56,8 @@ class _Pool(Generic[T]):
                 node = self._todo.get_nowait()
             except queue.Empty:
                 return
+            if self._on_start is not None:
+                self._on_start(node)
             try:
                 outcome = self._one(node)
             except BaseException as error:  # noqa: BLE001 - handed to the caller's thread, which raises it
@@ -129,18 +133,20 @@ def fan_out(
     work: Callable[[Node, Transport], T],
     *,
     fanout: int = 64,
+    on_start: Callable[[Node], None] | None = None,
     on_done: Callable[[Node, T | Failure], None] | None = None,
     release: Callable[[Transport], None] | None = None,
     meanwhile: Callable[[], None] | None = None,
 ) -> HostMap[T]:
     """Run ``work`` on every node, ``fanout`` at once; return the results in the order of ``nodes``.
 
-    Each transport is closed when its work has ended, or passed to ``release`` if the work succeeded. In the caller's
-    thread, ``on_done`` is called as each node ends, and ``meanwhile`` once, after all threads have started. An
+    Each transport is closed when its work has ended, or passed to ``release`` if the work succeeded. ``on_start`` is
+    called as the work on each node begins, in its thread. In the caller's thread, ``on_done`` is called as each node
+    ends, and ``meanwhile`` once, after all threads have started. An
     interrupt, a ControllerFileError, or an exception that is not a ClusterctlError cancels all other nodes and is
     raised.
     """
-    pool = _Pool(connect, work, nodes, release)
+    pool = _Pool(connect, work, nodes, release, on_start)
     threads = [
         threading.Thread(target=pool.run, name=f"clusterctl-fanout-{i}", daemon=True)
         for i in range(max(1, min(fanout, len(nodes))))

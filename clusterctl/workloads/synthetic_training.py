@@ -138,6 +138,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         "batch_size": task.batch_size,
         **task.settings(),
         **ways.settings(),
+        "windows": sizes.windows,
         "steps": sizes.windows * sizes.steps_per_window,
         "threads": threads,
         "ranks_per_gpu": shared,

@@ -39,7 +39,7 @@ def test_all_nodes_down_exits_5(sshd_farm, run_clusterctl, tmp_path):
     done = run_clusterctl("check", str(farm.inventory(tmp_path)), env=farm.env)
     assert done.returncode == 5
     assert done.stdout.startswith("unreachable: ") and ": refused: " in done.stdout
-    assert done.stderr == ""
+    assert done.stderr.startswith("Gathered facts of 0 of 2 nodes in ") and done.stderr.count("\n") == 1
 
 
 def test_a_typo_in_the_inventory_contacts_nothing(sshd_farm, run_clusterctl, tmp_path):
@@ -66,7 +66,7 @@ def test_the_count_the_reasons_and_the_next_command_are_the_product(sshd_farm, r
     done = run_clusterctl("check", "--only", "rdma-link", inventory, env=farm.env)
     (count,) = [line for line in done.stdout.splitlines() if line.startswith("Checked ")]
     assert count == "Checked 3 nodes: 0 unmet, 0 unknown, 0 met, 2 not-applicable; 1 unreachable"
-    assert ": refused: " in done.stdout and done.stderr == ""
+    assert ": refused: " in done.stdout and ": refused: " not in done.stderr
     done = run_clusterctl("check", "--only", "memlock,rdma-link", inventory, env=farm.env)
     unmet = "unmet   memlock" in done.stdout
     assert unmet == (done.stdout.splitlines()[-1].startswith("Next: clusterctl "))

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from clusterctl.inventory import reference
 from clusterctl.inventory.field_types import REQUIREMENT_NAMES
+from clusterctl.inventory.requirement_settings import RequirementSettings
 from clusterctl.requirements.catalog import ALL
 
 PAGES = Path(__file__).parents[2] / "docs" / "requirements"
@@ -37,3 +39,26 @@ def test_every_case_of_a_trap_is_named_on_its_page():
     for page in PAGES.glob("*.md"):
         for case in re.findall(r"`(?:tests/requirements/)?([a-z-]+/[a-z0-9_]+)\.yaml`", page.read_text()):
             assert (cases / f"{case}.yaml").is_file(), f"{page.name} names {case}, which is not there"
+
+
+@pytest.mark.parametrize("name", REQUIREMENT_NAMES)
+def test_every_requirement_is_described(name):
+    about = ALL[name].ABOUT
+    for text in (about.checks, about.why, about.bootstrap, about.undo):
+        assert text and not text.endswith(".") and not text[0].isspace()
+    shipped = reference.shipped()
+    for path in about.settings:
+        assert list(shipped.keys_at(path)), path
+
+
+def test_every_section_of_settings_belongs_to_a_requirement():
+    listed = {path.split(".")[1] for one in ALL.values() for path in one.ABOUT.settings if "." in path}
+    assert set(RequirementSettings.model_fields) - listed == {"skip"}
+
+
+def test_the_table_of_all_pages_has_the_same_words():
+    rows = [
+        f"| [`{name}`]({name}.md) | {one.ABOUT.checks} | {one.ABOUT.bootstrap} |" for name, one in ALL.items()
+    ]
+    found = [line for line in (PAGES / "README.md").read_text().splitlines() if line.startswith("| [`")]
+    assert found == rows, "docs/requirements/README.md should have these rows:\n" + "\n".join(rows)

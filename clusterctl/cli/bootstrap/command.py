@@ -142,7 +142,7 @@ def bootstrap(
     if as_json:
         console.emit_json(document)
     elif not declined:
-        console.data(_text(document, prepared, result))
+        console.data(_text(document, prepared, result), look="check")
     raise typer.Exit(1 if declined else exit_code(document, result))
 
 

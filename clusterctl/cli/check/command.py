@@ -94,7 +94,7 @@ def check(
     else:
         # A recording may be of nodes that this machine cannot reach.
         again = None if replay is not None else _bootstrap_command(inventory, limit, only, skip)
-        console.data(_text(judged, again, every=every))
+        console.data(_text(judged, again, every=every), look="check")
     code = exit_code(judged.document, len(judged.verdicts))
     raise typer.Exit(1 if strict and judged.deviations and code == 0 else code)
 

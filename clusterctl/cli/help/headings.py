@@ -22,7 +22,17 @@ OF_OPTIONS = {
         *("--compile", "--bucket-cap-mb", "--phase"),
     ),
     "Acceptance": ("--baseline", "--allow-slow-path", "--strict"),
-    "Output": ("--html", "--junit", "--prometheus", "--record", "--output", "--format", "--runs", "--json"),
+    "Output": (
+        "--all",
+        "--html",
+        "--junit",
+        "--prometheus",
+        "--record",
+        "--output",
+        "--format",
+        "--runs",
+        "--json",
+    ),
 }
 """The options under each heading; those that are not listed stand under "Options"."""
 

@@ -12,7 +12,7 @@ from clusterctl.cli.image.distribute import distribute
 from clusterctl.cli.image.name import image_of
 from clusterctl.cli.image.prove import prove
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
-from clusterctl.cli.status_line import StatusLine
+from clusterctl.cli.terminal.progress import Progress
 
 app = typer.Typer(
     help="Build, push and prove the image that runs on the nodes.",
@@ -46,8 +46,8 @@ def push(
     from clusterctl.images import push as pushing
 
     name = image or image_of(inventory, limit)
-    with engine.connect() as client, StatusLine() as line:
-        pushed = pushing.push(client, name, progress=line.show)
+    with engine.connect() as client, Progress("Pushing the image", done="Pushed the image") as progress:
+        pushed = pushing.push(client, name, progress=progress.say)
     if json:
         console.emit_json(
             ImagePush(image=pushed.image, digest=pushed.digest, size_bytes=pushed.size_bytes).document()

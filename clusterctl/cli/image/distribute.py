@@ -10,7 +10,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.cli.image.name import image_of
-from clusterctl.cli.status_line import StatusLine
+from clusterctl.cli.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from clusterctl.images.distribution.distribute import Distributed
@@ -54,13 +54,13 @@ def distribute(
 
     name = image or image_of(inventory, limit)
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
-    with StatusLine() as line:
+    with Progress("Distributing the image", done="Distributed the image") as progress:
         done = Distribution(
             nodes=session.inventory.nodes,
             connect=session.connect,
             name=name,
             talk=console.talk,
-            progress=line.show,
+            progress=progress.say,
             fanout=session.fanout,
         ).run(None if method is MethodName.auto else method.value)
     if as_json:
@@ -71,9 +71,9 @@ def distribute(
     for outcome in failed:
         reason = outcome.reason or ""
         prefix = "" if reason.startswith(outcome.node) else f"{outcome.node}: "
-        console.talk(f"failed: {prefix}{reason}")
+        console.error(f"failed: {prefix}{reason}")
     for hint in dict.fromkeys(outcome.hint for outcome in failed if outcome.hint):
-        console.talk(f"hint: {hint}")
+        console.error(f"hint: {hint}")
     if done.controller_bytes:
         console.talk(
             f"this machine sent {_mib(done.controller_bytes)}; the archive has {_mib(done.archive_bytes)}"

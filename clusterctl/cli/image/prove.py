@@ -44,7 +44,7 @@ def prove(
     9: no docker engine answers.
     """
     from clusterctl.cli.session import open_session, say_failures
-    from clusterctl.cli.status_line import Progress
+    from clusterctl.cli.terminal.progress import Progress, share
     from clusterctl.errors import ImageError, NodeConnectionError
     from clusterctl.images import prove as proving
     from clusterctl.transport.base import FailureKind
@@ -57,9 +57,16 @@ def prove(
         return proving.ask(node, transport, library=library, slots=slots, timeout_s=session.command_timeout_s)
 
     nodes = session.inventory.nodes
-    progress = Progress("inspecting containers", len(nodes))
-    answers = fan_out(nodes, session.connect, work, fanout=session.fanout, on_done=progress.advance)
-    progress.end()
+    with Progress("Inspecting containers", len(nodes), "nodes") as progress:
+        answers = fan_out(
+            nodes,
+            session.connect,
+            work,
+            fanout=session.fanout,
+            on_start=lambda node: progress.start(node.name),
+            on_done=lambda node, _: progress.advance(node.name),
+        )
+        progress.done = f"Inspected containers on {share(len(answers.values_by_node), len(nodes), 'node')}"
     against = proving.judge(answers)
     if json:
         console.emit_json(_document(answers, against))
@@ -68,7 +75,7 @@ def prove(
             console.data(_table(answers.values_by_node))
         say_failures(answers.failures)
         for line in against:
-            console.talk(line)
+            console.error(line)
     if not answers.values_by_node:
         # A node is reachable if only its docker engine does not answer.
         reached = any(failure.kind is FailureKind.ERROR for failure in answers.failures.values())

@@ -18,6 +18,7 @@ EXCERPT_CHARACTERS = 400
 PLACES_KEPT = 4096
 """Hosts and ranks kept per error; more than any supported fleet has."""
 LEFT_OVER_LINES = 5
+"""How many unexplained lines are kept from the beginning of the logs, and as many from their end."""
 _LINES_TRIED = 200
 
 # Terminal colours and cursor movements (ECMA-48), and operating system commands such as window titles.
@@ -29,8 +30,12 @@ _LOOKS_WRONG = (
     *(b"denied", b"refused", b"killed", b"cannot ", b"segfault", b"panic"),
 )
 _LOOKS_FINE = re.compile(
-    r"\b(?:0|no) (?:errors?|failures?|failed)\b|errors?[=:] ?0\b|error_?(?:handler|log|file)", re.I
+    r"\b(?:0|no) (?:errors?|failures?|failed)\b|errors?[=:] ?0\b|error_?(?:handler|log|file)"
+    # Of a Python traceback, only the line of the exception names the cause.
+    r"|Traceback \(most recent call last\):$|^\s*File \"|^\s*raise ",
+    re.I,
 )
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,8 @@ class Scan:
                 self._patterns.setdefault(match.text.encode(), []).append((index, match.compiled))
         self._entries = entries
         self._findings: dict[int, Occurrence] = {}
-        self._left_over: deque[LogLine] = deque(maxlen=LEFT_OVER_LINES)
+        self._first_left_over: dict[str, LogLine] = {}
+        self._last_left_over: deque[LogLine] = deque(maxlen=LEFT_OVER_LINES)
         self.files: list[LogFile] = []
 
     @property
@@ -84,8 +90,15 @@ class Scan:
 
     @property
     def left_over(self) -> list[LogLine]:
-        """Return the last lines that look like errors and are not in the catalogue."""
-        return list(self._left_over)
+        """Return the first and the last lines that look like errors and are not in the catalogue.
+
+        The first ones are more likely the cause of a failure than its consequence. Of lines that differ in numbers
+        only, the first is returned.
+        """
+        kinds = dict(self._first_left_over)
+        for line in self._last_left_over:
+            kinds.setdefault(_kind(line.text), line)
+        return list(kinds.values())
 
     def read(self, name: str, stream: BinaryIO) -> None:
         """Read one log to its end."""
@@ -124,8 +137,13 @@ class Scan:
                         hits[start] = (index, line.decode(errors="replace"), match)
                         break
                 at = piece.find(text, max(end, at + 1))
-        for start, shown in _wrong_lines(piece, hits):
-            self._left_over.append(LogLine(name, number + piece.count(b"\n", 0, start), shown))
+        if len(self._first_left_over) < LEFT_OVER_LINES:
+            for start, shown in _first_wrong_lines(piece, hits):
+                if len(self._first_left_over) < LEFT_OVER_LINES:
+                    wrong = LogLine(name, number + piece.count(b"\n", 0, start), shown)
+                    self._first_left_over.setdefault(_kind(shown), wrong)
+        for start, shown in _last_wrong_lines(piece, hits):
+            self._last_left_over.append(LogLine(name, number + piece.count(b"\n", 0, start), shown))
         counted, at = 0, 0
         for start in sorted(hits):
             counted += piece.count(b"\n", at, start)
@@ -159,7 +177,26 @@ def _line_around(piece: bytes, at: int) -> tuple[int, int]:
     return start, end if carriage < 0 else carriage
 
 
-def _wrong_lines(piece: bytes, explained: Container[int]) -> list[tuple[int, str]]:
+def _first_wrong_lines(piece: bytes, explained: Container[int]) -> list[tuple[int, str]]:
+    """Return start and text of the first lines that look like errors and are not explained, one of each kind."""
+    lower = piece.lower()
+    found: dict[int, str] = {}
+    for word in _LOOKS_WRONG:
+        at = lower.find(word)
+        kinds: set[str] = set()
+        for _ in range(_LINES_TRIED):
+            if at < 0 or len(kinds) == LEFT_OVER_LINES:
+                break
+            start, end = _line_around(piece, at)
+            shown = _looks_wrong(piece[start:end])
+            if start not in explained and shown is not None:
+                found[start] = shown
+                kinds.add(_kind(shown))
+            at = lower.find(word, max(end, at + 1))
+    return sorted(found.items())
+
+
+def _last_wrong_lines(piece: bytes, explained: Container[int]) -> list[tuple[int, str]]:
     """Return start and text of the last lines that look like errors and are not explained."""
     lower = piece.lower()
     found: dict[int, str] = {}
@@ -169,12 +206,23 @@ def _wrong_lines(piece: bytes, explained: Container[int]) -> list[tuple[int, str
             if at < 0 or kept == LEFT_OVER_LINES:
                 break
             start, end = _line_around(piece, at)
-            shown = _shown(piece[start : min(end, start + 2 * WINDOW_CHARACTERS)].decode(errors="replace"))
-            if start not in explained and shown and not _LOOKS_FINE.search(shown):
+            shown = _looks_wrong(piece[start:end])
+            if start not in explained and shown is not None:
                 found[start] = shown
                 kept += 1
             at = lower.rfind(word, 0, start)
     return sorted(found.items())[-LEFT_OVER_LINES:]
+
+
+def _kind(line: str) -> str:
+    """Return a line without its numbers: the same message of other ranks, times and steps."""
+    return _DIGITS.sub("#", line)
+
+
+def _looks_wrong(line: bytes) -> str | None:
+    """Return a line with a word of an error as it is shown; None if it reports something else."""
+    shown = _shown(line[: 2 * WINDOW_CHARACTERS].decode(errors="replace"))
+    return shown if shown and not _LOOKS_FINE.search(shown) else None
 
 
 def _shown(line: str) -> str:

@@ -10,11 +10,12 @@ from clusterctl.documents.results import (
     ComparedRun,
     ComparedThroughput,
     ComparisonDocument,
-    ComparisonWord,
     Difference,
 )
-from clusterctl.report.text.table import columns, size
-from clusterctl.results.comparison import NOISE_OF_ONE, Comparison, Figure
+from clusterctl.documents.words import ComparisonWord
+from clusterctl.report.text.table import columns, noise_share, size
+from clusterctl.results.comparison import Comparison, Figure
+from clusterctl.results.noise import FLOOR
 from clusterctl.results.record import Summary
 
 
@@ -24,7 +25,8 @@ def to_document(found: Comparison) -> dict[str, Any]:
     return ComparisonDocument(
         comparable=found.alike,
         runs=tuple(
-            ComparedRun(run=run.run, name=name) for run, name in zip(found.runs, found.names, strict=True)
+            ComparedRun(run=run.run, name=name, repeats=repeats)
+            for run, name, repeats in zip(found.runs, found.names, found.repeats, strict=True)
         ),
         differences=tuple(Difference(field=one.field, values=one.values) for one in found.differences),
         without_key=found.unkeyed,
@@ -56,8 +58,9 @@ def cautions(found: Comparison) -> list[str]:
     """Return the reasons to distrust the ratios, one sentence each; empty if the keys agree."""
     lines = []
     for one in found.differences:
-        letters = (name.split()[0] for name in found.names)
-        said = ", ".join(f"{letter}: {value}" for letter, value in zip(letters, one.values, strict=False))
+        said = ", ".join(
+            f"{letter}: {value}" for letter, value in zip(found.letters, one.values, strict=False)
+        )
         lines.append(f"{one.field} differs ({said})")
     if found.unkeyed:
         lines.append(f"the measured configuration is not recorded in {', '.join(found.unkeyed)}")
@@ -66,33 +69,46 @@ def cautions(found: Comparison) -> list[str]:
 
 
 def noise_words(found: Comparison) -> str:
-    """Return a sentence on how ratios and noise are computed."""
-    if found.kind == "training":
-        return "Ratios are of throughput, relative to A; noise is 1.96 sigma over the repeats or timed windows of both."
+    """Return sentences on how ratios and noise are computed."""
+    of = "of throughput" if found.kind == "training" else "of times"
+    windows = (
+        ", or of the timed windows of a training that was measured once" if found.kind == "training" else ""
+    )
     return (
-        f"Ratios are of times, relative to A; noise is 1.96 sigma over the repeats of both runs, or "
-        f"{NOISE_OF_ONE * 100:.0f} % if one of them was measured only once."
+        f"Ratios are {of}, relative to A. Noise (\u00b1) is what equal runs may differ by: at least "
+        f"{FLOOR * 100:.0f} %, and more if the repeats vary{windows}."
     )
 
 
-def _run(name: str, run: Summary) -> str:
+def once_words(found: Comparison) -> str:
+    """Return a sentence on the runs without repeats; empty if there are none."""
+    if not found.once:
+        return ""
+    were = "was measured once" if len(found.once) == 1 else "were measured once"
+    return (
+        f"{' and '.join(found.once)} {were}, so a difference may be noise. To tell them apart: bench --repeats 5, "
+        "or bench --compare, which interleaves the variants."
+    )
+
+
+def _run(name: str, run: Summary, repeats: int) -> str:
     where = "no rank started"
     if run.np is not None:
         where = f"{run.np} rank{'s' * (run.np != 1)} on {run.nodes} node{'s' * (run.nodes != 1)}"
-    return f"{name}: run {run.run}, {run.benchmark}, library {run.library or '-'}, {where}"
+    how = "measured once" if repeats == 1 else f"{repeats} repeats"
+    return f"{name}: run {run.run}, {run.benchmark}, library {run.library or '-'}, {where}, {how}"
 
 
 def render(found: Comparison) -> str:
     """Return a comparison as text: the runs, their differences, and a line per size or number of ranks."""
-    lines = [_run(name, run) for name, run in zip(found.names, found.runs, strict=True)]
+    lines = [_run(*one) for one in zip(found.names, found.runs, found.repeats, strict=True)]
     lines += [f"CAUTION: {caution}" for caution in cautions(found)]
     heads = ["size" if found.kind == "collective" else "ranks"]
-    for index, name in enumerate(found.names):
-        letter = name.split()[0]
+    for index, letter in enumerate(found.letters):
         heads += (
             [f"{letter} time us", f"{letter} GB/s"] if found.kind == "collective" else [f"{letter} samples/s"]
         )
-        heads += [f"{letter}/A", ""] if index else []
+        heads += [f"{letter}/A", "noise", ""] if index else []
     rows = []
     for line in found.lines:
         row = [size(line.at) if found.kind == "collective" else str(line.at)]
@@ -101,7 +117,8 @@ def render(found: Comparison) -> str:
             row += _ratio(figure) if index else []
         rows.append(row)
     words = [index for index, head in enumerate(heads) if not head]
-    return "\n".join([*lines, columns(heads, rows, left=words), noise_words(found)])
+    ends = [noise_words(found), once_words(found)]
+    return "\n".join([*lines, columns(heads, rows, left=words), *(line for line in ends if line)])
 
 
 def _cells(figure: Figure | None, collective: bool) -> list[str]:
@@ -113,5 +130,5 @@ def _cells(figure: Figure | None, collective: bool) -> list[str]:
 
 def _ratio(figure: Figure | None) -> list[str]:
     if figure is None or figure.ratio is None or figure.word is None:
-        return ["-", ""]
-    return [f"{figure.ratio:.3f}", figure.word.value]
+        return ["-", "", ""]
+    return [f"{figure.ratio:.3f}", noise_share(figure.noise), figure.word.value]

@@ -124,6 +124,12 @@ def render(document: dict[str, Any], *, width: int = 100) -> str:
         read += f" and {len(document['files']) - 8} more"
     lines = [f"read {read or 'nothing'}"]
     causes_known = any(f["role"] in (Role.FAULT.value, Role.CAUSE.value) for f in findings)
+    unexplained = [] if causes_known else _unexplained(document, several)
+    if not findings:
+        lines += ["", "The catalogue of known errors matches no line."]
+    elif all(finding["role"] == Role.CONSEQUENCE.value for finding in findings):
+        lines += ["", "The cause is not in the catalogue; only its consequences are."]
+    lines += unexplained
     for role, title in _TITLES.items():
         here = [finding for finding in findings if finding["role"] == role.value]
         if not here:
@@ -135,12 +141,14 @@ def render(document: dict[str, Any], *, width: int = 100) -> str:
                 lines += textwrap.wrap(finding["meaning"], width, initial_indent="  ", subsequent_indent="  ")
             else:
                 lines += _in_full(finding, width, several)
-    if not findings:
-        lines += ["", "The catalogue of known errors matches no line."]
-    if document["unexplained"] and not causes_known:
-        lines += ["", "The last lines that look like errors and are not in the catalogue:"]
-        lines += [
-            f"  {line['file'] + ':' if several else 'line '}{line['line']}: {line['text']}"
-            for line in document["unexplained"]
-        ]
     return "\n".join(lines)
+
+
+def _unexplained(document: dict[str, Any], several: bool) -> list[str]:
+    """Return the lines that may show the cause, in the order of the logs."""
+    if not document["unexplained"]:
+        return []
+    return ["", "Lines that look like errors and are not in the catalogue, possibly the cause:"] + [
+        f"  {line['file'] + ':' if several else 'line '}{line['line']}: {line['text']}"
+        for line in document["unexplained"]
+    ]

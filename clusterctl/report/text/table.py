@@ -20,6 +20,13 @@ def size(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
+def noise_share(noise: float | None) -> str:
+    """Return the noise of a ratio for a table: ``\u00b15.0 %``."""
+    if noise is None:
+        return "?"
+    return ">100 %" if noise > 1 else f"\u00b1{100 * noise:.{1 if noise < 0.0995 else 0}f} %"
+
+
 def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> str:
     """Return right-aligned columns; those with an index in ``left`` align left."""
     cells = [list(headers), *[list(row) for row in rows]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.containers import daemon_json, docker_install
 from clusterctl.requirements.steps import EnableUnit, RestartUnit, Step
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 NAME = "docker"
 TITLE = "The docker engine answers"
 READS = frozenset({"docker", "services", "software", "system"})
+ABOUT = About(
+    checks="the engine answers",
+    why="`up`, `image` and container runs of `bench` need a docker engine on every node",
+    bootstrap="installs docker (distribution, repository, mirror, or carried packages)",
+    undo=(
+        "removes the packages, the repository and the key that bootstrap added, and restores the unit and"
+        " `daemon.json`"
+    ),
+    settings=("requirements.docker", "requirements.packages"),
+)
 
 UNIT = "docker.service"
 SOCKET = "docker.socket"

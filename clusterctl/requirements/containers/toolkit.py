@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from clusterctl.requirements import packages
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.containers import cdi_specification, daemon_json, docker
 from clusterctl.requirements.containers.cdi_specification import Gap
@@ -27,6 +28,19 @@ if TYPE_CHECKING:
 NAME = "container-toolkit"
 TITLE = "Containers can use the GPUs"
 READS = frozenset({"docker", "gpu", "pci", "services", "software", "system"})
+ABOUT = About(
+    checks="containers get the GPUs, through a CDI specification that fits the driver or through the runtime",
+    why=(
+        "without the toolkit containers start without GPUs; a specification for another driver breaks "
+        "them after a driver upgrade"
+    ),
+    bootstrap="installs the toolkit, writes the specification, edits `daemon.json`",
+    undo=(
+        "restores `daemon.json`, the specification and the units, and removes the packages that bootstrap"
+        " added"
+    ),
+    settings=("requirements.container_toolkit", "requirements.packages", "container.gpus"),
+)
 
 PACKAGE = "nvidia-container-toolkit"
 DOCKER = "docker.service"

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.fleet.votes import OncePerFleet
 from clusterctl.requirements.steps import WriteFile
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
 NAME = "cluster-file"
 TITLE = "The cluster file has the content of the inventory"
 READS = frozenset({"configuration"})
+ABOUT = About(
+    checks="the file for topology-aware libraries has the content that the inventory sets",
+    why=(
+        "without the file, or with that of another cluster, a library such as ACCL does not use its "
+        "topology-aware algorithms, and reports no error"
+    ),
+    bootstrap="writes the file",
+    undo="restores the former file, or removes the new one",
+    settings=("requirements.cluster_file",),
+)
 
 
 def _sum(facts: NodeFacts, path: str) -> str | None:

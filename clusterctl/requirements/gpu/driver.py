@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.base import ReadStatus
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.gpu import driver_install as gpu_driver_install
 from clusterctl.requirements.gpu import links as gpu_links
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
 NAME = "gpu-driver"
 TITLE = "The NVIDIA driver is loaded, the same on all nodes, and lists every GPU"
 READS = frozenset({"gpu", "modules", "pci", "services", "software", "system"})
+ABOUT = About(
+    checks="the NVIDIA driver is loaded, drives every GPU on the bus, and has the version of the other nodes",
+    why=(
+        "with different drivers, jobs across nodes fail late and far from the cause; one GPU that fell "
+        "off the bus makes jobs hang"
+    ),
+    bootstrap="nothing, unless `gpu_driver.install` sets a source",
+    undo="removes the packages, the repository, its key and the blacklist file that bootstrap added",
+    settings=("requirements.gpu_driver", "requirements.packages", "gpus"),
+)
 
 # What nvidia-smi prints about a GPU that is still on the PCI bus but does not answer (Xid 79 and similar).
 LOST = (

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterctl.foreign import whole
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.gpu import fabric_manager_install
 from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus
@@ -29,6 +30,18 @@ if TYPE_CHECKING:
 NAME = "fabric-manager"
 TITLE = "The NVSwitch fabric is up, and its manager has the driver's version"
 READS = frozenset({"gpu", "modules", "pci", "rdma", "services", "software", "system"})
+ABOUT = About(
+    checks=(
+        "on NVSwitch machines: the fabric manager runs in exactly the driver's version, and the fabric is up"
+    ),
+    why=(
+        'without the fabric manager, CUDA programs fail with "system not yet initialized" (802), or run '
+        "without NVLink"
+    ),
+    bootstrap="installs the fabric manager in the version of the driver, and enables it",
+    undo="restores the former package and version, and the unit's state",
+    settings=("requirements.gpu_driver.install", "requirements.packages"),
+)
 
 UNIT = fabric_manager_install.UNIT
 MOST_WITHOUT_SWITCHES = 4

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.gpus import own_gpus
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
 NAME = "gpu-persistence"
 TITLE = "The driver keeps every GPU initialised"
 READS = frozenset({"configuration", "gpu", "pci", "services", "system"})
+ABOUT = About(
+    checks="GPUs stay initialised between jobs",
+    why=(
+        "without persistence the first program of each job waits seconds for each GPU, and ECC counts and"
+        " the MIG mode are lost between jobs"
+    ),
+    bootstrap="enables the daemon, or a boot unit",
+    undo="turns the mode off for the GPUs that bootstrap changed, and restores the daemon's state",
+)
 
 UNIT = "nvidia-persistenced.service"
 AT_BOOT = BootUnit("/usr/local/lib/clusterctl/gpu-persistence", "clusterctl-gpu-persistence.service")

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.model.host import UNLIMITED
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.containers import daemon_json
 from clusterctl.requirements.rendering import render
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
 NAME = "memlock"
 TITLE = "SSH sessions may lock enough memory"
 READS = frozenset({"configuration", "docker", "limits", "services", "storage", "system"})
+ABOUT = About(
+    checks="a new, non-interactive SSH session may lock unlimited memory",
+    why=(
+        "ranks that use RDMA lock the memory that they register; with the usual limit of 8 MiB "
+        "registration fails, and NCCL falls back to TCP sockets without an error"
+    ),
+    bootstrap="writes a file in limits.d and a drop-in for sshd",
+    undo="restores both files, and restarts sshd",
+    settings=("requirements.memlock",),
+)
 
 _ROOT = "root"
 """Our file has a line for root too, because wildcards do not apply to root; of such lines the last takes effect."""

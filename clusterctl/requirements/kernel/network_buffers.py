@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.kernel import sysctl
 from clusterctl.requirements.kernel.sysctl import Wanted
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
 NAME = "network-buffers"
 TITLE = "Socket buffers and queues suffice for many TCP streams"
 READS = frozenset({"configuration", "network", "system"})
+ABOUT = About(
+    checks="socket buffers and queues are large enough for many TCP streams",
+    why=(
+        "NCCL's bootstrap, mpirun, torchrun and SSH open thousands of TCP connections at once; with the "
+        "kernel's defaults connections are refused, or one stream never fills a fast link"
+    ),
+    bootstrap="sets sysctls, now and at boot",
+    undo="writes the former values back, and removes the file",
+    settings=("requirements.network_buffers",),
+)
 
 PATH = "/etc/sysctl.d/90-clusterctl-network.conf"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.kernel import sysctl
 from clusterctl.requirements.kernel.sysctl import Wanted
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 NAME = "numa-balancing"
 TITLE = "Automatic NUMA balancing is off"
 READS = frozenset({"configuration", "cpu", "system"})
+ABOUT = About(
+    checks="the kernel does not move pages of running ranks",
+    why=(
+        "processes that are bound to the NUMA node of their GPU gain nothing from moved pages, and the "
+        "page faults slow down their communication threads"
+    ),
+    bootstrap="sets `kernel.numa_balancing` to 0, now and at boot",
+    undo="writes the former value back, and removes the file",
+)
 
 PATH = "/etc/sysctl.d/90-clusterctl-numa.conf"
 WANTED = (Wanted("kernel.numa_balancing", "0", "exact"),)

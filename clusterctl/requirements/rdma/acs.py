@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from clusterctl.facts.model.devices import ACS_FLAGS
 from clusterctl.facts.subjects.gpu_models import is_joined_to_its_cpu, shares_memory_of_its_cpu
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.gpus import GIVEN_AWAY
@@ -33,6 +34,16 @@ if TYPE_CHECKING:
 NAME = "acs"
 TITLE = "PCIe ACS redirection is off between GPUs and NICs"
 READS = frozenset({"configuration", "network", "pci", "rdma", "services", "software", "system"})
+ABOUT = About(
+    checks="no PCIe port on a GPU-NIC or GPU-GPU path redirects peer-to-peer traffic",
+    why=(
+        "ACS can redirect traffic between two devices to the root complex; GPUDirect then becomes slow, "
+        "hangs or crashes"
+    ),
+    bootstrap="clears exactly those ports, now and at every boot",
+    undo="writes the former word of each port back, and removes the boot unit",
+    settings=("requirements.acs",),
+)
 
 REGISTER = "ECAP_ACS+6.w"
 """Names the capability instead of a raw offset: the offset differs between device models."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.inventory.field_types import too_many_hcas
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.rdma import counters as rdma_counters
 from clusterctl.requirements.rdma import efa
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
 NAME = "rdma-link"
 TITLE = "RDMA ports are active, at their rate, and consistent"
 READS = frozenset({"configuration", "network", "pci", "rdma", "system"})
+ABOUT = About(
+    checks=(
+        "ports are up, at their rate and width, with the fleet's firmware and MTU, a RoCE v2 GID, and no "
+        "new errors"
+    ),
+    why=(
+        "a port that is down, slow, without an address or configured differently is the usual cause of a "
+        "collective that works but is slow"
+    ),
+    bootstrap="nothing: clusterctl does not change cables or switches",
+    undo="nothing, because bootstrap changes nothing",
+    settings=("requirements.rdma_link", "rdma_devices"),
+)
 
 
 def _fault(device: RdmaDevice, port: RdmaPort, min_rate_gbps: float | None) -> str | None:

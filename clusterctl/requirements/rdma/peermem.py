@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.gpu_models import why_no_gpudirect
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.rdma import data_direct, dma_buf, efa, nccl_settings, out_of_tree, peermem_notes
@@ -39,6 +40,18 @@ READS = frozenset(
         "system",
         "versions",
     }
+)
+ABOUT = About(
+    checks="one GPUDirect RDMA mechanism works: DMA-BUF, else nvidia-peermem, else nv_peer_mem",
+    why=(
+        "with GPUDirect RDMA a NIC reads and writes GPU memory directly; if one node lacks it, all nodes "
+        "run at a fraction of their rate without an error"
+    ),
+    bootstrap="loads the module now and at boot; builds a module from `peermem.source`, with DKMS if present",
+    undo=(
+        "restores which modules are loaded, and removes the modules, files and packages that bootstrap added"
+    ),
+    settings=("requirements.peermem",),
 )
 
 NVIDIA = "nvidia_peermem"

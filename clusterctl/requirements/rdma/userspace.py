@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.rdma import ports as rdma_ports
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 NAME = "rdma-userspace"
 TITLE = "libibverbs and its providers list the RDMA devices"
 READS = frozenset({"modules", "network", "pci", "rdma", "software", "system"})
+ABOUT = About(
+    checks="libibverbs has providers and lists the devices that the kernel has",
+    why=(
+        "without a provider libibverbs lists no device and reports no error; NCCL then uses sockets and "
+        "is forty times slower"
+    ),
+    bootstrap="installs the distribution's packages",
+    undo="removes the packages that bootstrap added, and unloads the module",
+    settings=("requirements.packages",),
+)
 
 APT_PACKAGES = ("ibverbs-providers", "ibverbs-utils", "libibverbs1", "librdmacm1", "rdma-core")
 DNF_PACKAGES = ("libibverbs", "libibverbs-utils", "librdmacm", "rdma-core")

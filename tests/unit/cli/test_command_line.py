@@ -154,7 +154,7 @@ def test_a_node_without_a_docker_engine_is_no_node_that_cannot_be_reached(folder
 
     (folder / "here.yaml").write_text("version: 1\nnodes: [{name: here, connection: local}]\n")
     monkeypatch.setattr("clusterctl.images.prove.ask", no_engine)
-    assert cli.main(["image", "prove", "-i", "here.yaml"]) == 9
+    assert cli.main(["-q", "image", "prove", "-i", "here.yaml"]) == 9
     assert capsys.readouterr().err == "here: error: Cannot connect to the Docker daemon\n"
     (folder / "gone.yaml").write_text("version: 1\nnodes: [{name: gone, address: 127.0.0.1, port: 1}]\n")
     assert cli.main(["image", "prove", "-i", "gone.yaml"]) == 5

@@ -38,6 +38,38 @@ def test_nothing_known_exits_1_and_shows_what_looks_wrong(
     assert "line 2: some new error of the day" in said
 
 
+def test_consequences_alone_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.log").write_text("E: Sub-process /usr/bin/dpkg returned an error code (1)\n")
+    assert cli.main(["explain", str(tmp_path / "run.log")]) == 1
+    assert "The cause is not in the catalogue" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\x7fELF\x02\x01\x01" + bytes(9), "a program, library or core dump (ELF)"),
+        (b"LPKSHHRH" + bytes(50), "journalctl --file="),
+        (b"\xfd7zXZ\x00\x00", "xzcat "),
+        (bytes(range(256)) * 20, "is a binary file"),
+    ],
+)
+def test_a_binary_file_is_refused_in_words(
+    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.log").write_bytes(content)
+    assert cli.main(["explain", str(tmp_path / "x.log")]) == 3
+    assert said in capsys.readouterr().err
+    (tmp_path / "y.log").write_text(ERROR)
+    assert cli.main(["explain", str(tmp_path)]) == 0
+    caught = capsys.readouterr()
+    assert caught.err.startswith("skipped: ") and "nccl-memlock" in caught.out
+
+
+def test_a_log_with_colours_and_a_tail_of_nul_is_text(tmp_path: Path) -> None:
+    (tmp_path / "x.log").write_bytes(b"\x1b[31mred\x1b[0m \x08\x08\n" * 100 + ERROR.encode() + bytes(6000))
+    assert cli.main(["explain", str(tmp_path / "x.log")]) == 0
+
+
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ERROR.encode())))
     assert cli.main(["explain", "-", "--json"]) == 0

@@ -60,9 +60,9 @@ def test_a_full_disk_is_said_and_no_success(tmp_path: Path, line: str, arguments
 
 @pytest.mark.parametrize("stream", ["0<", "1>", "2>"])
 def test_a_closed_stream_leads_nowhere(tmp_path: Path, stream: str) -> None:
-    done = shell(f'"$@" {stream}&-', *CHECK, folder=tmp_path)
+    done = shell(f'"$@" {stream}&-', "-q", *CHECK, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ("" if stream == "2>" else "no ./inventory.yaml: checking this machine\n")
+    assert done.stderr == ""
     (report,) = (tmp_path / "runs").glob("*/report.json")
     assert '"gpu-driver"' in report.read_text()
 

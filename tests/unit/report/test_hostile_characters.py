@@ -86,7 +86,7 @@ def test_no_file_of_a_run_folder_passes_them_on_and_all_read_the_same(tmp_path: 
 def test_no_message_passes_them_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log.configure(0)
+    log.configure(0, console.error)
     try:
         logging.getLogger("clusterctl.test").warning("node: %s", HOSTILE)
     finally:

@@ -79,6 +79,15 @@ def test_healthy_logs_are_explained_by_nothing(path: Path) -> None:
             "nccl-memlock",
             ["nccl-peer-closed", "nccl-tests-failure", "mpi-aborted"],
         ),
+        ("python-module-missing.log", "python-module-missing", ["torch-child-failed"]),
+        ("unknown-cause-torchrun.log", "torch-child-failed", []),
+        ("cudart-missing.log", "cuda-library-missing", ["slurm-task-exited"]),
+        ("glibc-too-old.log", "glibc-too-old", ["libstdcxx-too-old"]),
+        ("nccl-undefined-symbol.log", "nccl-undefined-symbol", []),
+        ("loss-nan.log", "loss-nan", []),
+        ("slurm-more-processors.log", "slurm-more-processors", []),
+        ("dpkg-dkms.log", "dkms-build-failed", ["dpkg-script-failed", "dpkg-error-code"]),
+        ("dpkg-script.log", "dpkg-script-failed", []),
         ("gpu-lost.log", "xid-79-off-the-bus", ["torch-collective-timeout", "torch-child-failed"]),
     ],
 )
@@ -122,14 +131,27 @@ def test_where_a_line_comes_from(line: str, host: str | None, rank: int | None) 
     assert (origin.host, origin.rank) == (host, rank)
 
 
-def test_nothing_known_offers_the_last_lines_that_look_wrong() -> None:
-    text = b"".join(b"step %d: an unheard-of error\n" % step for step in range(20)) + b"0 errors\nbye\n"
-    scan = scanned(text)
+def rendered(scan: Scan) -> str:
+    return explained.render(explained.to_document(scan.files, scan.findings, scan.left_over))
+
+
+def test_nothing_known_offers_the_first_and_last_lines_that_look_wrong() -> None:
+    steps = b"".join(b"step %d: an unheard-of error\n" % step for step in range(20))
+    kinds = b"".join(b"%s: it failed\n" % (b"a" * length) for length in range(1, 21))
+    scan = scanned(steps + kinds + b"0 errors\nbye\n")
     assert scan.findings == []
-    assert [line.number for line in scan.left_over] == [16, 17, 18, 19, 20]
-    shown = explained.render(explained.to_document(scan.files, scan.findings, scan.left_over))
+    assert [line.number for line in scan.left_over] == [1, 21, 22, 23, 24, 36, 37, 38, 39, 40]
+    shown = rendered(scan)
     assert "The catalogue of known errors matches no line" in shown
-    assert "line 20: step 19: an unheard-of error" in shown
+    assert "line 1: step 0: an unheard-of error" in shown
+
+
+def test_unexplained_lines_come_before_consequences_and_not_beside_a_cause() -> None:
+    shown = rendered(scanned(LOGS / "broken" / "unknown-cause-torchrun.log"))
+    cause, consequence = shown.index("line 7: quorum.QuorumLost"), shown.index("* torch-child-failed")
+    assert shown.index("The cause is not in the catalogue") < cause < consequence
+    assert "Traceback" not in shown and "raise ChildFailedError" not in shown
+    assert "possibly the cause" not in rendered(scanned(LOGS / "broken" / "dpkg-dkms.log"))
 
 
 def test_a_line_is_found_whatever_piece_it_falls_into() -> None:

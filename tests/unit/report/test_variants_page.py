@@ -6,7 +6,8 @@ import pytest
 from result_documents import collective
 
 from clusterctl.report.html import run_page, variants
-from clusterctl.results.comparison import Word, compare
+from clusterctl.results.comparison import compare
+from clusterctl.results.noise import Word
 
 
 def spread(*values):
@@ -109,14 +110,14 @@ def test_a_training_counts_what_it_counts_and_lacks_what_it_lacks():
 
 
 @pytest.mark.parametrize(
-    ("times_us", "word"), [((870.0, 873.0, 876.0), Word.FASTER), ((895.0, 904.0, 913.0), Word.SAME)]
+    ("times_us", "word"), [((820.0, 823.0, 826.0), Word.FASTER), ((895.0, 904.0, 913.0), Word.SAME)]
 )
 def test_repeats_are_the_noise_of_a_comparison(times_us, word):
     one = record(TWO[0])
     other = record(variant("nccl", rows=rows((100.0, 110.0, 104.0), times_us)))
     other = replace(other, summary=replace(other.summary, run="20261121T091500Z-bench-aaaa"))
     figure = compare([one, other]).lines[1].figures[1]
-    assert figure.noise < 0.05 and figure.word is word
+    assert figure.noise < 0.08 and figure.word is word
 
 
 def test_a_variant_that_never_ran_leaves_the_others_on_the_page():

@@ -1,5 +1,6 @@
 """Runs side by side: the ratios, the words for them, and what makes two runs no match."""
 
+import statistics
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,8 @@ from result_documents import H200_NP2, H200_NP4, collective, training
 from clusterctl.errors import UsageError
 from clusterctl.report.html import comparison_page
 from clusterctl.report.text import comparison as reports
-from clusterctl.results.comparison import Word, compare
+from clusterctl.results.comparison import compare
+from clusterctl.results.variants import spread
 
 LATER = "20261121T091500Z-bench-aaaa"
 
@@ -21,37 +23,94 @@ def faster(record, by, run=LATER):
     )
 
 
-def test_a_run_against_itself_is_within_noise_everywhere():
+def repeated(record, factors, run):
+    """The same sweep with repeats: every time multiplied by each of the factors."""
+    rows = [row for row in record.document["rows"] if row["time_us"]]
+    variant = {
+        "name": "default", "library": "nccl", "environment": {}, "repeats": len(factors), "points": [],
+        "rows": [
+            {
+                "size_bytes": row["size_bytes"], "busbw_gbps": None, "wrong": 0, "ratio": 1.0,
+                "time_us": spread([row["time_us"] * factor for factor in factors]).model_dump(),
+            }
+            for row in rows
+        ],
+    }  # fmt: skip
+    medians = [{**row, "time_us": row["time_us"] * statistics.median(factors)} for row in rows]
+    return replace(
+        record,
+        document={**record.document, "rows": medians, "variants": [variant]},
+        summary=replace(record.summary, run=run),
+    )
+
+
+def words(found):
+    return {figure.word.value for line in found.lines for figure in line.figures[1:]}
+
+
+def test_single_sweeps_are_never_faster_or_slower():
     one = collective()
-    found = compare([one, faster(one, 1.0)])
-    assert found.alike and found.kind == "collective"
-    assert len(found.lines) == 11
-    assert {line.figures[1].word for line in found.lines} == {Word.SAME}
-    assert all(line.figures[0].ratio is None for line in found.lines)
-    assert found.names == ("A 2026-11-20 09:15", "B 2026-11-20 09:15")
-    assert reports.cautions(found) == []
+    for by in (0.5, 0.94, 1.0, 1.06, 2.0):
+        found = compare([one, faster(one, by)])
+        assert found.alike and found.kind == "collective" and len(found.lines) == 11
+        assert words(found) == {"measured once"}
+        assert {line.figures[1].noise for line in found.lines} == {None}
+        assert all(line.figures[0].ratio is None for line in found.lines)
+        assert reports.cautions(found) == []
+    text = reports.render(found)
+    assert "2.000      ?  measured once" in text
+    assert (
+        "A and B were measured once, so a difference may be noise. To tell them apart: bench --repeats 5"
+        in text
+    )
 
 
-@pytest.mark.parametrize(
-    ("by", "word"),
-    [(1.04, "within noise"), (0.96, "within noise"), (1.06, "faster"), (0.94, "slower"), (2, "faster")],
-)
-def test_a_single_sweep_knows_no_difference_below_five_percent(by, word):
+def test_names_of_equal_runs_have_the_second_and_the_end_of_the_id():
     one = collective()
-    (figure,) = {line.figures[1] for line in compare([one, faster(one, by)]).lines[-1:]}
-    assert figure.ratio == pytest.approx(by) and figure.word.value == word and figure.noise == 0.05
+    assert compare([one, faster(one, 1.0)]).names == (
+        "A 2026-11-20 09:15:00 c0de",
+        "B 2026-11-20 09:15:00 aaaa",
+    )
 
 
-def test_a_training_goes_by_its_own_spread():
+def test_the_repeats_of_one_side_widen_the_noise_though_the_other_was_measured_once():
+    one = collective()
+    wild = repeated(one, [1.0, 3.0, 6.4], "20261120T091500Z-bench-0001")
+    for records in ([wild, faster(one, 0.9)], [faster(one, 0.9), wild]):
+        found = compare(records)
+        assert words(found) == {"within noise"}
+        assert all(line.figures[1].noise > 1 for line in found.lines)
+    steady = repeated(one, [0.995, 1.0, 1.005], "20261120T091500Z-bench-0002")
+    found = compare([steady, faster(one, 2.0)])
+    assert words(found) == {"measured once"}
+    assert "B was measured once" in reports.render(found)
+
+
+def test_repeats_on_both_sides_tell_ten_percent_from_two_percent_of_noise():
+    one, around = collective(), [0.98, 0.99, 1.0, 1.01, 1.02]
+    same = compare([repeated(one, around, "r-1"), repeated(one, [1.01, 1.0, 0.97, 1.02, 0.99], "r-2")])
+    assert words(same) == {"within noise"}
+    found = compare([repeated(one, around, "r-1"), repeated(one, [0.9 * factor for factor in around], "r-2")])
+    assert words(found) == {"faster"}
+    assert all(0.05 <= line.figures[1].noise < 0.1 for line in found.lines)
+    assert found.repeats == (5, 5) and found.once == ()
+    assert ", 5 repeats" in reports.render(found)
+    back = compare([repeated(one, around, "r-1"), repeated(one, [1.2 * factor for factor in around], "r-2")])
+    assert words(back) == {"slower"}
+
+
+def test_a_training_goes_by_the_spread_of_its_windows():
     one = training([[1000.0], [990.0] * 4])
     near = training([[1004.0], [994.0] * 4], run="20261121T093000Z-bench-0002")
-    far = training([[1020.0], [900.0] * 4], run="20261121T093000Z-bench-0003")
+    far = training([[1060.0], [900.0] * 4], run="20261121T093000Z-bench-0003")
     found = compare([one, near, far])
-    words = [[figure.word and figure.word.value for figure in line.figures] for line in found.lines]
+    said = [[figure.word and figure.word.value for figure in line.figures] for line in found.lines]
     assert [line.at for line in found.lines] == [1, 4]
-    assert words == [[None, "within noise", "faster"], [None, "within noise", "slower"]]
+    assert said == [[None, "within noise", "faster"], [None, "within noise", "slower"]]
     assert found.lines[1].figures[2].ratio == pytest.approx(900 / 990)
-    assert found.lines[0].figures[1].noise == pytest.approx(0.004 * 2**0.5, rel=0.01)
+    assert found.lines[0].figures[1].noise == 0.05
+    single = training([[1060.0], [900.0] * 4], run="20261121T093000Z-bench-0004", windows=1)
+    assert words(compare([single, far])) <= {"within noise", "measured once"}, "one window has no spread"
 
 
 def test_what_was_not_made_alike_is_said_loudly():
@@ -118,7 +177,13 @@ def test_the_document_has_every_figure():
         "size_bytes": 1 << 30,
         "figures": [
             {"busbw_gbps": 355.54, "time_us": 4529.98, "ratio": None, "noise": None, "word": None},
-            {"busbw_gbps": 355.54, "time_us": 4529.98 / 1.25, "ratio": 1.25, "noise": 0.05, "word": "faster"},
+            {
+                "busbw_gbps": 355.54,
+                "time_us": 4529.98 / 1.25,
+                "ratio": 1.25,
+                "noise": None,
+                "word": "measured once",
+            },
         ],
     }
 

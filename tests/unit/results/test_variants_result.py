@@ -121,10 +121,35 @@ def test_the_table_shows_median_bounds_and_ratio():
     assert variants_table.render(from_interleaved(TWO, "run-1")).splitlines() == [
         "all_reduce, launcher local, 2 variants interleaved",
         "median (minimum-maximum) of 3 repeats; ratio: speed relative to gloo",
-        " size               gloo us  busbw GB/s             ccore us  busbw GB/s  ratio",
-        "1 KiB      20.0 (10.0-30.0)        0.05        5.0 (5.0-8.0)        0.20  4.000",
-        "1 MiB  900.0 (800.0-1000.0)        1.17  200.0 (100.0-300.0)        5.24  4.500",
+        " size               gloo us  busbw GB/s             ccore us  busbw GB/s  ratio   noise",
+        "1 KiB      20.0 (10.0-30.0)        0.05        5.0 (5.0-8.0)        0.20  4.000  >100 %  within noise",
+        "1 MiB  900.0 (800.0-1000.0)        1.17  200.0 (100.0-300.0)        5.24  4.500  >100 %  within noise",
     ]
+
+
+def test_interleaved_variants_are_faster_or_slower_beyond_their_noise():
+    gloo = (Variant("gloo", "gloo"), [sweep("gloo", 20.0 + off, 900.0 + off) for off in (-0.1, 0.0, 0.1)])
+    ccore = (Variant("ccore", "ccore"), [sweep("ccore", 5.0 + off, 1000.0 + off) for off in (-0.1, 0.0, 0.1)])
+    document = from_interleaved(interleaved(gloo, ccore), "r").document()
+    first, second = (variant["rows"] for variant in document["variants"])
+    assert [(row["noise"], row["word"]) for row in first] == [(None, None)] * 2
+    assert [row["word"] for row in second] == ["faster", "slower"]
+    assert second[1]["noise"] == 0.01 < second[0]["noise"] < 0.5
+    once = [(variant, runs[:1]) for variant, runs in (gloo, ccore)]
+    single = from_interleaved(interleaved(*once, repeats=1), "r")
+    assert {row.word.value for row in single.variants[1].rows} == {"measured once"}
+    assert "one repeat; ratio: speed relative to gloo" in variants_table.render(single)
+
+
+def test_repeats_of_one_configuration_are_no_comparison():
+    found = interleaved((Variant("default"), [sweep("gloo", 20.0, 900.0) for _ in range(3)]))
+    result = from_interleaved(found, "r")
+    assert variants_table.render(result).splitlines()[:3] == [
+        "all_reduce, library gloo, launcher local",
+        "median (minimum-maximum) of 3 repeats",
+        " size              time us  busbw GB/s",
+    ]
+    assert result.variants[0].rows[0].time_us.values == (20.0, 20.0, 20.0)
 
 
 def test_a_stored_run_is_shown_with_all_its_variants():
@@ -188,9 +213,9 @@ def test_a_trainings_variants(sample):
     }  # fmt: skip
     off_header, on_header = (f"gdr={level} {sample}s/s".rjust(21) for level in "02")
     assert variants_table.render(result).splitlines()[2:] == [
-        f"ranks  nodes  {off_header[2:]}  efficiency  {on_header[2:]}  efficiency  ratio",
-        "    1      1   100.0 (90.0-110.0)     100.00%  100.0 (100.0-100.0)     100.00%  1.000",
-        "    2      1  150.0 (140.0-160.0)      75.00%  190.0 (180.0-200.0)      95.00%  1.267",
+        f"ranks  nodes  {off_header[2:]}  efficiency  {on_header[2:]}  efficiency  ratio  noise",
+        "    1      1   100.0 (90.0-110.0)     100.00%  100.0 (100.0-100.0)     100.00%  1.000  ±93 %  within noise",
+        "    2      1  150.0 (140.0-160.0)      75.00%  190.0 (180.0-200.0)      95.00%  1.267  ±39 %  within noise",
     ]
 
 

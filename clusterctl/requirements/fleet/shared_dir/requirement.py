@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.nfs import PATIENCE_S
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.fleet.shared_dir import export as exports
 from clusterctl.requirements.fleet.shared_dir import mount as mounts
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 NAME = "shared-dir"
 TITLE = "All nodes share a directory"
 READS = frozenset({"network", "nfs", "software", "ssh_mesh", "storage", "system"})
+ABOUT = About(
+    checks="if required: the directory that the inventory names is the same NFS export on all nodes",
+    why="mpirun and others expect programs and data at the same path on all nodes",
+    bootstrap="exports the directory on the server, and mounts it on the other nodes",
+    undo="unmounts it on the clients, and withdraws the export; a directory with files in it stays",
+    settings=("requirements.shared_dir", "requirements.packages"),
+)
 
 SERVER_UNIT = "nfs-server.service"
 

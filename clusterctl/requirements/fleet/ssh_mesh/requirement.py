@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl import resources
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.fleet.ssh_mesh import limits
 from clusterctl.requirements.fleet.ssh_mesh import texts as files
@@ -34,6 +35,16 @@ if TYPE_CHECKING:
 NAME = "ssh-mesh"
 TITLE = "Nodes can log in to each other"
 READS = frozenset({"network", "software", "ssh_mesh"})
+ABOUT = About(
+    checks="if required: nodes can log in to each other, with keys of their own and pinned host keys",
+    why=(
+        "launchers such as mpirun start ranks by SSH from one node on the others, without a password and "
+        "without a host key prompt"
+    ),
+    bootstrap="makes keys, and writes marked blocks into SSH files of the account",
+    undo="removes the keys and the marked blocks",
+    settings=("requirements.ssh_mesh",),
+)
 
 
 def _stands(mesh: SshMesh, path: str, block: str, content: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.fleet.time_sync import daemon as time_daemon
 from clusterctl.requirements.fleet.time_sync import offset as time_offset
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 NAME = "time-sync"
 TITLE = "Clocks agree, and one service synchronizes them"
 READS = frozenset({"clock", "configuration", "services", "software", "system"})
+ABOUT = About(
+    checks="one time service runs, and the clocks agree with this machine and with each other",
+    why=(
+        "certificates, package signatures and the order of events in logs need clocks that agree; with a "
+        "clock that is years off, apt, dnf and every TLS connection fail with errors that never mention "
+        "the clock"
+    ),
+    bootstrap="installs or enables a time service",
+    undo="restores files, units and packages; a clock that was set stays set",
+    settings=("requirements.time_sync",),
+)
 
 
 def _service_fault(facts: NodeFacts, node: Node) -> str | None:

@@ -1,0 +1,50 @@
+"""``requirements``: describe what a node must be, without contacting a node."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli.options import JsonOption
+
+app = typer.Typer(help="Describe the requirements: what is checked, why, and the fix.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_requirements(as_json: JsonOption = False) -> None:
+    """List all requirements in the order in which they are checked and applied."""
+    from clusterctl.report.requirements_document import document_of
+    from clusterctl.report.text.requirements import list_text
+    from clusterctl.requirements.catalog import ALL
+
+    document = document_of(ALL)
+    if as_json:
+        console.emit_json(document)
+    else:
+        console.data(list_text(document["requirements"], console.width()))
+
+
+@app.command()
+def show(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="REQUIREMENT...", help="Requirements, as 'requirements list' names them."),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a requirement checks, why, what bootstrap and undo do, and its settings in the inventory."""
+    from clusterctl.cli import options
+    from clusterctl.report.requirements_document import document_of
+    from clusterctl.report.text.requirements import show_text
+    from clusterctl.requirements import judge
+
+    wanted = options.names(names) or ()
+    judge.validate_names(wanted, ())
+    document = document_of(dict.fromkeys(wanted))
+    if as_json:
+        console.emit_json(document)
+    else:
+        width = console.width()
+        console.data("\n\n".join(show_text(one, width) for one in document["requirements"]))

@@ -1,0 +1,1 @@
+"""What the command line does with a terminal: colour, highlighting, and live progress."""

@@ -1,0 +1,83 @@
+"""Colour plain text by its look: regular expressions over whole columns and the beginnings of lines.
+
+Importing rich takes 45 ms, so this module is imported only when output is coloured. To add a look, add its patterns
+to ``LOOKS``. The names of their groups are the names of styles in ``THEME``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from rich.color import ColorSystem
+from rich.console import Console
+from rich.text import Text
+from rich.theme import Theme
+
+THEME = Theme(
+    {
+        "good": "green",
+        "bad": "red",
+        "doubtful": "yellow",
+        "faint": "dim",
+        "heading": "bold",
+        "name": "cyan",
+        "added": "green",
+        "changed": "yellow",
+        "removed": "red",
+    },
+    inherit=False,
+)
+
+
+LOOKS: dict[str, tuple[str, ...]] = {
+    # The status at the beginning of each row of verdicts, and the counts below them.
+    "check": (
+        r"(?m)^(?P<faint>status +requirement .*)$",
+        r"(?m)^(?:(?P<bad>unmet|unreachable)|(?P<doubtful>unknown|warning|drift)|(?P<good>met))(?=[ :(])",
+        r"(?m)^(?P<faint>not-applicable)(?=[ :])",
+        r"(?m)^Checked .*?: (?P<bad>[1-9]\d* unmet)?",
+        r"(?m)^Checked .*(?P<doubtful>\b[1-9]\d* unknown)",
+        r"(?m)^Checked .*(?P<bad>\b[1-9]\d* unreachable)",
+        r"(?m)^(?P<name>Next)(?=: )",
+        r"(?m)\b(?P<bad>failed: [1-9]\d*)",
+    ),
+    # The beginnings of messages on stderr.
+    "message": (
+        r"(?m)^ *(?P<bad>error|failed)(?=: )",
+        r"(?m)^ *(?P<doubtful>warning|note)(?=: )",
+        r"(?m)^ *(?P<name>hint|next|then)(?=: )",
+    ),
+    # The sign at the beginning of a planned change.
+    "plan": (
+        r"(?m)^ *(?P<added>\+)(?= |$)",
+        r"(?m)^ *(?P<changed>~)(?= |$)",
+        r"(?m)^ *(?P<removed>-)(?= |$)",
+    ),
+    # One live line, and the line that a finished phase leaves.
+    "progress": (
+        r"\A(?P<heading>[^: ][^:]*)(?=: )",
+        r"(?P<doubtful>waiting for .*)",
+        r"\A  (?P<name>\S+)",
+        r"(?P<faint> in [0-9][0-9a-z. ]*)\Z",
+    ),
+}
+"""For each look, the patterns whose named groups are coloured; where two overlap, the later one counts."""
+
+
+@cache
+def _console() -> Console:
+    return Console(theme=THEME, force_terminal=True)
+
+
+def painted(text: str, look: str) -> str:
+    """Return the text with the colours of its look as ANSI sequences; nothing else in it changes."""
+    shown = Text(text)
+    for pattern in LOOKS[look]:
+        shown.highlight_regex(pattern)
+    # The eight colours that every terminal has, in the shades that its user chose.
+    return "".join(
+        segment.style.render(segment.text, color_system=ColorSystem.STANDARD)
+        if segment.style
+        else segment.text
+        for segment in shown.render(_console())
+    )

@@ -1,0 +1,130 @@
+"""Keep lines up to date at the end of what stderr's terminal shows; other output appears above them.
+
+rich.live is not used: it hides the cursor, which stays hidden after Ctrl-Z or a kill, and an error of a terminal that
+was closed ends its thread with a traceback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Protocol
+
+from clusterctl.cli.terminal import color
+from clusterctl.cli.terminal.streams import abandon, encodable
+
+PERIOD_S = 0.25
+_MOST_LINES = 12
+
+
+class LineSource(Protocol):
+    """What supplies lines of the area."""
+
+    def lines(self, width: int, height: int) -> list[str]:
+        """Return plain lines that describe the present state, for this many columns and lines."""
+        ...
+
+
+class LiveArea:
+    """The lines that are overwritten; a thread redraws them while there is at least one source."""
+
+    def __init__(self) -> None:
+        # Reentrant, because a source may be removed by an exception that interrupts a draw.
+        self._lock = threading.RLock()
+        self._sources: list[LineSource] = []
+        self._drawn: list[str] = []
+        self._paused = 0
+        self._ended = threading.Event()
+
+    def add(self, source: LineSource) -> None:
+        """Show the lines of a source until it is removed, from the next redraw on."""
+        with self._lock:
+            self._sources.append(source)
+            if len(self._sources) == 1:
+                self._ended = threading.Event()
+                threading.Thread(
+                    target=self._redraw, args=(self._ended,), name="clusterctl-live-area", daemon=True
+                ).start()
+
+    def remove(self, source: LineSource) -> None:
+        """Stop showing a source; nothing happens if it is not shown."""
+        with self._lock:
+            if source in self._sources:
+                self._sources.remove(source)
+                self._draw(self._lines() if self._drawn else [])
+            if not self._sources:
+                self._ended.set()
+
+    @contextlib.contextmanager
+    def above(self) -> Iterator[None]:
+        """Let the block write whole lines above the area; it must flush what it wrote."""
+        with self._lock:
+            before = self._drawn
+            self._draw([])
+            yield
+            if before:
+                self._draw(self._lines())
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Show no area during the block, which asks a question."""
+        with self._lock:
+            self._draw([])
+            self._paused += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._paused -= 1
+
+    def _redraw(self, ended: threading.Event) -> None:
+        while not ended.wait(PERIOD_S):
+            with self._lock:
+                if not ended.is_set():
+                    self._draw(self._lines())
+
+    def _lines(self) -> list[str]:
+        if self._paused or not _in_foreground():
+            return []
+        size = shutil.get_terminal_size()
+        height = max(1, min(_MOST_LINES, size.lines - 1))
+        lines = [line for source in self._sources for line in source.lines(max(1, size.columns - 1), height)][
+            :height
+        ]
+        return [_painted(line) for line in lines] if color.wanted(sys.stderr) else lines
+
+    def _draw(self, lines: list[str]) -> None:
+        if lines == self._drawn:
+            return
+        erase = ""
+        if self._drawn:
+            up = len(self._drawn) - 1
+            erase = "\r" + (f"\x1b[{up}A" if up else "") + "\x1b[J"
+        self._drawn = lines
+        try:
+            sys.stderr.write(erase + encodable(sys.stderr, "\n".join(lines)))
+            sys.stderr.flush()
+        except OSError:  # the terminal was closed (the window of a disowned job); the work continues
+            abandon(sys.stderr)
+
+
+def _in_foreground() -> bool:
+    """Return whether the shell gave the terminal to this job; a background job must not overwrite lines."""
+    try:
+        return os.tcgetpgrp(sys.stderr.fileno()) == os.getpgrp()
+    except (OSError, ValueError):
+        return True  # a terminal that no shell controls
+
+
+def _painted(line: str) -> str:
+    from clusterctl.cli.terminal.highlight import painted
+
+    return painted(line, "progress")
+
+
+AREA = LiveArea()
+"""The one area of the process's terminal."""

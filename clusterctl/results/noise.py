@@ -1,0 +1,139 @@
+"""Tell whether compared figures differ by more than their noise.
+
+The method is Welch's t-test on the medians of the repeats, for all ratios of one table together:
+
+- The variance of each median comes from the repeats of its own side only.
+- The probabilities are corrected for the number of ratios by Holm's method (Scandinavian Journal of Statistics 6,
+  1979), so that of 50 tables of equal runs at most one has a wrong "faster" or "slower".
+- A difference below a floor is noise, even if the repeats agree better: other launches of the same configuration differ
+  in placement, clocks and neighbours. Only interleaved variants share these.
+- A figure that was measured once has no known noise, so it is never faster or slower.
+
+``benchmarks/compare_noise.py`` simulates the rate of false alarms and the power, and counts false alarms of real runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from clusterctl.results import student
+
+FALSE_ALARMS = 0.02
+"""The share of tables of equal runs that may have any wrong "faster" or "slower"."""
+FLOOR = 0.05
+"""The smallest difference between separate runs that counts."""
+FLOOR_INTERLEAVED = 0.01
+"""The smallest difference between variants of one run that counts."""
+
+
+class Word(str, Enum):
+    """The meaning of a ratio."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "within noise"
+    ONCE = "measured once"
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """How much a figure varies: its standard deviation as a share, from ``degrees`` + 1 values.
+
+    ``repeats`` is the number of launches behind the figure. The windows of one training are values of one launch.
+    """
+
+    sigma: float
+    degrees: int
+    repeats: int
+
+    @property
+    def variance(self) -> float:
+        """Return the variance of the median of the repeats.
+
+        That of a mean, times pi/2 for many repeats and 1 for one.
+        """
+        return self.sigma**2 * (math.pi / 2) / (self.repeats + math.pi / 2 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A ratio of two figures, and how much each of them varies (None: measured once)."""
+
+    ratio: float
+    one: Scatter | None
+    other: Scatter | None
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """The meaning of a ratio, and the noise that a difference must exceed as a share; None: unknown."""
+
+    word: Word
+    noise: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    error: float
+    degrees: int
+
+    def probability(self, ratio: float) -> float:
+        away = abs(math.log(ratio))
+        return student.two_sided(away / self.error, self.degrees) if self.error else float(away == 0)
+
+    def band(self, share: float, floor: float) -> float:
+        return max(floor, math.expm1(min(student.quantile(self.degrees, share) * self.error, 50.0)))
+
+
+def scatter_of_repeats(cv: float | None, repeats: int, rounding: float = 0.0) -> Scatter | None:
+    """Return how repeated figures vary; ``rounding`` is the largest rounding error of a figure as a share."""
+    if cv is None or repeats < 2:
+        return None
+    return Scatter(math.hypot(cv, rounding / math.sqrt(3)), repeats - 1, repeats)
+
+
+def judge(pairs: Sequence[Pair], floor: float = FLOOR) -> list[Meaning]:
+    """Return the meaning of each ratio of one table."""
+    tests = [_test(pair) for pair in pairs]
+    unlikely = [
+        test.probability(pair.ratio) if test else 1.0 for test, pair in zip(tests, pairs, strict=True)
+    ]
+    repeated = [index for index, pair in enumerate(pairs) if pair.one is not None and pair.other is not None]
+    shares = dict.fromkeys(range(len(pairs)), FALSE_ALARMS / max(len(pairs), 1))
+    left = len(repeated)
+    for index in sorted(repeated, key=lambda index: unlikely[index]):
+        shares[index] = FALSE_ALARMS / left
+        # Holm: each difference that is found leaves one ratio less to correct for.
+        if unlikely[index] < shares[index]:
+            left = max(left - 1, 1)
+    found = []
+    for index, (pair, test) in enumerate(zip(pairs, tests, strict=True)):
+        noise = test.band(shares[index], floor) if test else None
+        found.append(Meaning(_word(pair, noise), noise))
+    return found
+
+
+def _test(pair: Pair) -> _Test | None:
+    one, other = pair.one, pair.other
+    if one is not None and other is not None:
+        variances = one.variance, other.variance
+        spread = variances[0] ** 2 / one.degrees + variances[1] ** 2 / other.degrees
+        # Welch-Satterthwaite; equal values on both sides have no variance.
+        degrees = sum(variances) ** 2 / spread if spread else one.degrees + other.degrees
+        return _Test(math.sqrt(sum(variances)), max(1, math.floor(degrees + 1e-9)))
+    known = one or other
+    if known is None:
+        return None
+    # The interval in which one more launch of the same kind lies.
+    return _Test(math.sqrt(known.variance + known.sigma**2), known.degrees)
+
+
+def _word(pair: Pair, noise: float | None) -> Word:
+    if noise is not None and abs(math.log(pair.ratio)) <= math.log1p(noise):
+        return Word.SAME
+    if pair.one is None or pair.other is None:
+        return Word.ONCE
+    return Word.FASTER if pair.ratio > 1 else Word.SLOWER
