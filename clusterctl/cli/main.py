@@ -18,7 +18,7 @@ from clusterctl import __version__, log
 from clusterctl.cli import console, verbs
 from clusterctl.cli.exit_codes import INTERRUPTED, READER_GONE
 from clusterctl.cli.help.application import Application
-from clusterctl.cli.terminal import color
+from clusterctl.cli.terminal import color, interrupt
 from clusterctl.cli.terminal.streams import abandon
 from clusterctl.errors import ClusterctlError, ConfigError, ControllerFileError
 
@@ -123,7 +123,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _be_somebody()
     console.open_closed_streams()
     try:
-        code = _run(_hoisted(sys.argv[1:] if argv is None else argv))
+        arguments = _hoisted(sys.argv[1:] if argv is None else argv)
+        interrupt.begin(arguments)
+        code = _run(arguments)
         console.flush()
     except console.ReaderGoneError:
         # The reader of stdout (head, less) closed it; by the shell's convention, exit without a message.
@@ -190,9 +192,12 @@ def _run(arguments: list[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         outcome = INTERRUPTED
     if outcome == INTERRUPTED:  # Typer returns it for a KeyboardInterrupt
+        told = interrupt.told()
         if as_json:
-            console.emit_json(_document("interrupted", INTERRUPTED))
-        console.error("interrupted")
+            message, *rest = told or ("interrupted",)
+            console.emit_json(_document(message, INTERRUPTED, "\n".join(rest) or None))
+        if not told:
+            console.error("interrupted")
     return int(outcome) if isinstance(outcome, int) else 0
 
 

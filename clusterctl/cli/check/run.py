@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusterctl.cli import console
+from clusterctl.cli.terminal import interrupt
 from clusterctl.report.check_document import document_of
 
 if TYPE_CHECKING:
@@ -83,11 +84,12 @@ class Contact:
         recorder = _recorder(record, session.inventory)
         try:
             run = RunDir.create("check", self.runs)
-            facts = session.gather(
-                None if recorder is None else recorder.heard,
-                subjects,
-                meanwhile=lambda: run.write("inventory", recorded(session.inventory)),
-            )
+            with interrupt.changes_nothing():
+                facts = session.gather(
+                    None if recorder is None else recorder.heard,
+                    subjects,
+                    meanwhile=lambda: run.write("inventory", recorded(session.inventory)),
+                )
             # Imported here so that the time of these imports does not delay the contact with the nodes.
             from clusterctl.facts import document
             from clusterctl.facts.earlier import EarlierFacts

@@ -8,10 +8,13 @@ import time
 from types import TracebackType
 
 from clusterctl.cli import console
-from clusterctl.cli.terminal import color
+from clusterctl.cli.terminal import color, interrupt
 from clusterctl.cli.terminal.elapsed import spoken
 from clusterctl.cli.terminal.live_area import AREA
 from clusterctl.visible import visible
+
+_MOST_RUNNING = 20
+"""Lines of an interrupt's message about what runs on nodes."""
 
 
 class Progress:
@@ -44,6 +47,8 @@ class Progress:
         AREA.remove(self)
         if kind is None and self.done:
             console.talk(f"{self.done} in {spoken(time.monotonic() - self._began)}", look="progress")
+        elif kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._tell_interrupt()
 
     def start(self, item: str) -> None:
         """Note that the item is awaited from now on."""
@@ -69,6 +74,21 @@ class Progress:
     def line(self, text: str) -> None:
         """Write a line on stderr that stays, above the live lines."""
         console.talk(text)
+
+    def _tell_interrupt(self) -> None:
+        """Report what was done, what runs where, and what is awaited."""
+        now = time.monotonic()
+        what = f"Interrupted while {self._what[:1].lower()}{self._what[1:]}"
+        with self._lock:
+            count, awaited = self._count, dict(self._awaited)
+        if self._total is None:
+            state = f" after {spoken(now - self._began)}"
+        else:
+            state = f": {count} of {self._total} {self._unit} done"
+        waiting = [item for item, (text, _) in awaited.items() if not text]
+        still = f", waiting for {_folded(waiting)}" if waiting else ""
+        running = _running(awaited, now, 10_000, _MOST_RUNNING)
+        interrupt.tell("\n".join([f"{what}{state}{still}", *running]), tuple(awaited))
 
     @property
     def awaited(self) -> list[str]:

@@ -98,9 +98,15 @@ def test_an_interrupt_is_said(tmp_path: Path, words: tuple[str, ...]) -> None:
             with connection:
                 process.send_signal(signal.SIGINT)
                 out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "interrupted\n")
-    assert out == "" or json.loads(out)["error"]["exit_code"] == 130
+    said, *hints = err.splitlines()
+    assert process.returncode == 130
+    assert said == "Interrupted while gathering facts: 0 of 1 nodes done, waiting for silent"
+    assert hints[0] == "No node was changed."
     assert bool(out) is bool(words)
+    if out:
+        error = json.loads(out)["error"]
+        assert (error["exit_code"], error["message"]) == (130, said)
+        assert error["hint"].splitlines() == hints
 
 
 def test_talk_that_nobody_can_keep_changes_no_exit_code(tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""Report after Ctrl-C what was and was not done, and what to type next."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from clusterctl.cli import console
+
+
+@dataclass(slots=True)
+class _Interrupt:
+    """The command line, and what has been reported about its interrupt."""
+
+    arguments: tuple[str, ...] = ()
+    lines: list[str] = field(default_factory=list)
+    awaited: list[str] = field(default_factory=list)
+
+
+_interrupt = _Interrupt()
+
+
+def begin(arguments: Sequence[str]) -> None:
+    """Note the command line, without the name of the program, and that nothing has interrupted it."""
+    _interrupt.arguments = tuple(arguments)
+    _interrupt.lines.clear()
+    _interrupt.awaited.clear()
+
+
+def tell(line: str, awaited: Sequence[str] = ()) -> None:
+    """Report a line; ``awaited`` are the nodes whose answer the interrupted phase still awaited."""
+    _interrupt.lines.append(line)
+    _interrupt.awaited.extend(awaited)
+    console.error(line)
+
+
+def told() -> tuple[str, ...]:
+    """Return what has been reported."""
+    return tuple(_interrupt.lines)
+
+
+@contextlib.contextmanager
+def changes_nothing() -> Iterator[None]:
+    """Report, if the block is interrupted, that nodes are unchanged, and how to leave the awaited ones out."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell("No node was changed.")
+        if _interrupt.awaited:
+            tell(f"To leave out the nodes that did not answer: {_without(_interrupt.awaited)}")
+        raise
+
+
+def _without(nodes: Sequence[str]) -> str:
+    """Return the command line, limited to the other nodes."""
+    from clusterctl.inventory import nodeset
+
+    excluded = nodeset.fold(f"!{name}" for name in nodes)
+    return shlex.join(("clusterctl", *_interrupt.arguments, "--limit", excluded))

@@ -1,0 +1,89 @@
+"""What a person at a terminal sees while nodes work: what is awaited, then the rows, and after Ctrl-C what to type."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+
+import pytest
+from terminal_session import TerminalSession
+
+
+@pytest.fixture(scope="module")
+def inventory(small_farm, tmp_path_factory):
+    return small_farm.inventory(tmp_path_factory.mktemp("fleet"))
+
+
+@contextlib.contextmanager
+def hanging(node):
+    """Let a node accept connections and answer none, until the block ends."""
+    os.kill(node.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(node.process.pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def session(small_farm, clusterctl, tmp_path):
+    def start(*words, **options):
+        env = {**small_farm.env, "CLUSTERCTL_CONNECT_TIMEOUT_S": "600", **options.pop("env", {})}
+        return TerminalSession((str(clusterctl), *words), cwd=tmp_path, env=env, **options)
+
+    return start
+
+
+LIVE = r"^Gathering facts: {}/4 nodes, [0-9]+ s, waiting for {}$"
+
+
+def test_check_shows_who_is_awaited_then_the_rows(small_farm, session, inventory):
+    with session("check", "--only", "acs,memlock", str(inventory)) as at:
+        with hanging(small_farm.node("node03")):
+            first = at.until(r"^Gathering facts: \d/4 nodes, (\d+) s")
+            assert int(first[1]) < 2
+            at.until(LIVE.format(3, "node03"))
+            assert "\x1b[33mwaiting for node03\x1b[0m" in at.raw.decode()
+        at.until(r"^not-applicable: acs")
+        at.ended()
+        assert "Gathering facts" not in at.screen
+        assert at.screen.startswith("Gathered facts of 4 nodes in ")
+
+
+def test_the_hint_of_ctrl_c_checks_the_other_nodes(small_farm, session, inventory):
+    with hanging(small_farm.node("node03")):
+        with session("check", "--only", "acs", str(inventory), columns=200) as at:
+            at.until(LIVE.format(3, "node03"))
+            at.type("\x03")
+            assert at.ended() == 130
+            assert "Interrupted while gathering facts: 3 of 4 nodes done, waiting for node03" in at.screen
+            assert "No node was changed." in at.screen
+            hint = at.until(r"^To leave out the nodes that did not answer: clusterctl (.*)$")
+        with session(*shlex.split(hint[1])) as at:
+            assert at.ended() == 0
+            assert "Checked 3 nodes" in at.screen
+
+
+def test_a_terminal_that_shrinks_and_one_that_is_dumb(small_farm, session, inventory):
+    with hanging(small_farm.node("node03")), session("check", "--only", "acs", str(inventory)) as at:
+        at.until(LIVE.format(3, "node03"))
+        at.resize(30, 10)
+        at.until(r"^Gathering facts: 3/4 nod\S*\.\.\.$")
+        at.type("\x03")
+        assert at.ended() == 130
+    with session("check", "--only", "acs", str(inventory), env={"TERM": "dumb"}) as at:
+        assert at.ended() == 0
+        assert b"\x1b" not in at.raw
+        assert at.screen.startswith("Gathered facts of 4 nodes in ")
+
+
+def test_a_terminal_that_goes_away_does_not_end_the_work(small_farm, session, inventory, tmp_path):
+    with session("check", "--only", "acs", str(inventory)) as at:
+        with hanging(small_farm.node("node03")):
+            at.until(LIVE.format(3, "node03"))
+            at.close_terminal()
+        assert at.ended() == 3  # the table could not be written
+    (report,) = tmp_path.glob("runs/*/report.json")
+    assert [node["reachable"] for node in json.loads(report.read_text())["nodes"]] == [True] * 4
