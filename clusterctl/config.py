@@ -6,7 +6,9 @@ Precedence: command-line option, environment variable, ``config.yaml``, default.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -47,6 +49,37 @@ APPLY_TIMEOUT_S = Setting("apply_timeout_s", 1800.0, "seconds a node may take fo
 SETTINGS: tuple[Setting[Any], ...] = (FANOUT, CONNECT_TIMEOUT_S, COMMAND_TIMEOUT_S, APPLY_TIMEOUT_S)
 
 
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Describe an environment variable that is not a setting of ``config.yaml``, with its default in words."""
+
+    name: str
+    default: str
+    help: str
+    secret: bool = False
+
+
+_PREFIX = "CLUSTERCTL_"
+VARIABLES = (
+    Variable("CLUSTERCTL_INVENTORY", "./inventory.yaml, else this machine", "inventory file, or targets"),
+    Variable("CLUSTERCTL_RUNS", "./runs", "directory for run folders and stored results"),
+    Variable("CLUSTERCTL_KNOWN_HOSTS", "~/.ssh/known_hosts and the system's", "known host keys"),
+    Variable("CLUSTERCTL_SSH_CONFIG", "~/.ssh/config and the system's", "the ssh_config to read"),
+    Variable("CLUSTERCTL_SUDO_PASSWORD", "asked on a terminal", "sudo password of the nodes", secret=True),
+)
+# clusterctl sets these for the ranks that it starts.
+_OF_RANKS = frozenset({"CLUSTERCTL_LAUNCH", "CLUSTERCTL_SHARE_GPUS"})
+
+
+def unknown_variables(names: Iterable[str]) -> dict[str, str | None]:
+    """Return each name that looks like a variable of clusterctl and is not one, with the nearest real name."""
+    known = {*(setting.variable for setting in SETTINGS), *(one.name for one in VARIABLES)}
+    unknown = {name for name in names if name.startswith(_PREFIX)} - known - _OF_RANKS
+    return {
+        name: next(iter(get_close_matches(name, known, n=1, cutoff=0.8)), None) for name in sorted(unknown)
+    }
+
+
 def config_path() -> Path:
     """Return the configuration file's path (XDG base directory specification)."""
     home = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
@@ -76,9 +109,14 @@ def _from_file(path: Path) -> dict[str, Any]:
     if unknown:
         raise ConfigError(
             f"{path}: unknown settings: {', '.join(unknown)}",
-            hint=f"known settings are: {', '.join(sorted(known))}",
+            hint=f"{_meant(unknown[0], known)}known settings are: {', '.join(sorted(known))}",
         )
     return document
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]}? " if close else ""
 
 
 def _shown(value: Any) -> str:

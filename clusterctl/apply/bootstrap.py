@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
+from clusterctl import model_errors
 from clusterctl.apply import carry, journal, script
 from clusterctl.apply.engine import Engine, Prepared, Result, judged, merge, named, planned
 from clusterctl.apply.journal import Options
@@ -48,7 +49,7 @@ def stored_inventory(run: RunDir) -> Inventory:
         return Inventory.model_validate(run.read("inventory"))
     except ValidationError as error:
         raise PlanError(
-            f"{run.file('inventory')} is not a valid inventory: {error.errors()[0]['msg']}",
+            f"{run.file('inventory')} is not a valid inventory: {model_errors.first(error)}",
             hint="start a new run",
         ) from None
 

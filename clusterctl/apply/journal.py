@@ -16,6 +16,7 @@ from types import TracebackType
 
 from pydantic import ValidationError
 
+from clusterctl import model_errors
 from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus
 from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.apply.rolling import Rolling
@@ -185,10 +186,8 @@ def _recorded(run: RunDir) -> Apply:
     try:
         return Apply.model_validate(document)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
         raise PlanError(
-            f"{run.file('apply')} is damaged: {place}: {first['msg']}", hint="start a new run"
+            f"{run.file('apply')} is damaged: {model_errors.first(error)}", hint="start a new run"
         ) from None
 
 

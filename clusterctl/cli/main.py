@@ -59,6 +59,19 @@ def options(
     """Turn bare GPU nodes that answer SSH into a proven training cluster."""
     log.configure(-1 if quiet else min(verbose, 2), console.error)
     color.choose(when)
+    _warn_about_unknown_variables()
+
+
+def _warn_about_unknown_variables() -> None:
+    """Warn about variables that begin with CLUSTERCTL_ and have no meaning: most likely typing errors."""
+    names = [name for name in os.environ if name.startswith("CLUSTERCTL_")]
+    if names:
+        from clusterctl import config
+
+        for name, meant in config.unknown_variables(names).items():
+            console.talk(
+                f"warning: {name} is ignored: {f'did you mean {meant}?' if meant else 'unknown variable'}"
+            )
 
 
 def application(verb: str | None = None) -> typer.Typer:
@@ -151,6 +164,14 @@ def _hint(error: Any) -> str | None:
     return None
 
 
+def _reword(error: Any) -> None:
+    """Replace pydantic's words in the message of a rejected value: Typer checks values with pydantic."""
+    if type(error.__cause__).__name__ == "ValidationError":
+        from clusterctl import model_errors
+
+        error.message = model_errors.first(error.__cause__)
+
+
 def _run(arguments: list[str]) -> int:
     as_json = "--json" in arguments[: verbs.end_of_own(arguments)]
     try:
@@ -165,6 +186,7 @@ def _run(arguments: list[str]) -> int:
             console.error(f"hint: {error.hint}")
         return error.exit_code
     except ClickException as error:
+        _reword(error)
         hint = _hint(error)
         if as_json:
             console.emit_json(_document(error.format_message(), int(error.exit_code), hint))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from clusterctl import log
+from clusterctl import log, model_errors
 from clusterctl.containers import found
 from clusterctl.containers import keys as containers_keys
 from clusterctl.containers import record as containers_record
@@ -213,8 +213,7 @@ def nodes_of(run: RunDir) -> Inventory:
     try:
         return Inventory.model_validate(run.read("inventory"))
     except ValidationError as error:
-        first = error.errors()[0]
         raise ConfigError(
-            f"{run.file('inventory')} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+            f"{run.file('inventory')} is damaged: {model_errors.first(error)}",
             hint=f"run on each node: docker rm -f $(docker ps -aq --filter label={LABEL}={run.id})",
         ) from None

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from clusterctl import model_errors
 from clusterctl.documents.facts import Facts, FleetFacts
 from clusterctl.errors import FactsError
 from clusterctl.facts.model.node import NodeFacts
@@ -73,9 +74,7 @@ def from_document(document: object) -> NodeFacts:
     try:
         return _adapter().validate_python({key: value for key, value in document.items() if key != "schema"})
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
         raise FactsError(
-            f"recorded facts cannot be used: {place}: {first['msg']}",
+            f"recorded facts cannot be used: {model_errors.first(error)}",
             hint="another version of clusterctl wrote them; gather the facts again: clusterctl check",
         ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import types
 from difflib import get_close_matches
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -14,16 +13,12 @@ from clusterctl.inventory.model import NodeSpec
 from clusterctl.inventory.problems import InventoryProblem, KeyPath, key_text
 from clusterctl.inventory.shapes import shape_of
 from clusterctl.inventory.yaml_source import Document
+from clusterctl.model_errors import problem
+from clusterctl.model_errors import shown as _value
 
-_EXPECTED = {
+_UNQUOTED = {
     "int_type": "expected a whole number, without quotes",
-    "int_from_float": "expected a whole number",
     "float_type": "expected a number, without quotes",
-    "bool_type": "expected true or false",
-    "tuple_type": "expected a list",
-    "dict_type": "expected a mapping",
-    "model_type": "expected a mapping",
-    "model_attributes_type": "expected a mapping",
 }
 _READ_AS = {bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
 
@@ -62,9 +57,10 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
     kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
     if kind == "extra_forbidden":
         keys = _keys(model, path[:-1])
-        return f"unknown key; expected one of {', '.join(keys)}{_meant(str(path[-1]), keys)}"
-    if kind == "missing":
-        return "this key is missing"
+        meant = _meant(str(path[-1]), keys)
+        return f"unknown key{meant}{' Expected' if meant else '; expected'} one of {', '.join(keys)}"
+    if kind == "missing" and path == ("version",):
+        return "this key is missing; add 'version: 1'"
     if path == ("version",):
         return f"expected version 1 (written without quotes), not {_value(value)}"
     if kind == "string_type" and type(value) in _READ_AS:
@@ -81,16 +77,14 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
         return f"{_value(value)} is not {shape}" if shape else f"{_value(value)} is not a valid value"
     if kind == "too_short":
         return "expected at least one node" if path == ("nodes",) else "expected at least one entry"
-    if kind == "value_error":
-        return str(context["error"])
     if path[:1] == ("nodes",) and len(path) == 2 and isinstance(value, str):
         key, colon, rest = value.partition(":")
         if colon and rest and key in NodeSpec.model_fields:
             return f"expected a mapping, not {_value(value)}; write '- {key}: {rest}', with a blank behind the colon"
         return f"expected a mapping, not {_value(value)}; write '- name: {_value(value)[1:-1]}'"
-    if kind in _EXPECTED:
-        return f"{_EXPECTED[kind]}, not {_value(value)}"
-    return f"{detail['msg'][:1].lower()}{detail['msg'][1:]}, not {_value(value)}"
+    if kind in _UNQUOTED:
+        return f"{_UNQUOTED[kind]}, not {_value(value)}"
+    return problem(detail)
 
 
 def _keys(model: type[BaseModel], path: KeyPath) -> list[str]:
@@ -122,14 +116,3 @@ def _model(kind: Any) -> type[BaseModel] | None:
 def _meant(word: str, known: list[str]) -> str:
     close = get_close_matches(word.lower(), known, n=1)
     return f"; did you mean {close[0]}?" if close else ""
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

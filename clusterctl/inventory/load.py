@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from clusterctl import user_files
+from clusterctl.errors import InventoryError
 from clusterctl.inventory import explain, targets, yaml_source
 from clusterctl.inventory.discover import this_machine
 from clusterctl.inventory.model import Inventory, InventoryFile
@@ -37,7 +39,28 @@ def load(path: Path | None = None) -> Inventory:
         return targets.inventory_of(str(chosen))
     # A pipe of the shell is not in a directory of the user's.
     folder = Path.cwd() if user_files.is_shell_pipe(chosen) else chosen.resolve().parent
-    return from_document(yaml_source.read(chosen), folder)
+    try:
+        return from_document(yaml_source.read(chosen), folder)
+    except InventoryError as error:
+        raise _of_another_tool(chosen) or error from None
+
+
+def _of_another_tool(path: Path) -> InventoryError | None:
+    """Return the error for a file that another tool can read as its inventory; None for any other file."""
+    from clusterctl.inventory.imports import kinds
+    from clusterctl.inventory.imports.found import Source
+
+    try:
+        text = user_files.read(path, yaml_source.MAX_BYTES).decode("utf-8-sig")
+    except (OSError, ValueError):
+        return None
+    kind = kinds.of_another_tool(Source(str(path), text))
+    if kind is None:
+        return None
+    return InventoryError(
+        f"{path}: {kinds.TITLES[kind]}; expected an inventory of clusterctl's",
+        hint=f"convert it: clusterctl inventory import {shlex.quote(str(path))} -o inventory.yaml",
+    )
 
 
 def from_text(text: str | bytes, file: str = "inventory.yaml", folder: Path | None = None) -> Inventory:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from clusterctl import user_files
+from clusterctl import model_errors, user_files
 from clusterctl.documents.lab import LabNodeState, LabProcess, LabSize, LabState
 from clusterctl.errors import LabError
 from clusterctl.foreign import json_value
@@ -198,8 +198,7 @@ def load(directory: Path) -> Lab | None:
 def _why(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return repr(error)
-    first = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return model_errors.first(error)
 
 
 def _state(node: LabNode) -> LabNodeState:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from clusterctl import model_errors
 from clusterctl.documents.apply import Plan as PlanDocument
 from clusterctl.errors import PlanError
 from clusterctl.requirements.containers import daemon_json
@@ -74,4 +75,6 @@ def from_document(document: Any) -> Plan:
     try:
         return _adapter().validate_python(body)
     except ValidationError as error:
-        raise PlanError(f"the plan cannot be parsed: {error}", hint="start a new run") from None
+        raise PlanError(
+            f"the plan cannot be parsed: {model_errors.first(error)}", hint="start a new run"
+        ) from None

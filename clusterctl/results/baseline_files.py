@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clusterctl import json_text, rundir, user_files
+from clusterctl import json_text, model_errors, rundir, user_files
 from clusterctl.benchmarks.key import FIELDS
 from clusterctl.documents.baseline import BaselineEntry as StoredEntry
 from clusterctl.documents.baseline import BaselineFile, BaselineSeries
@@ -60,10 +60,8 @@ def load(name: str, root: Path | None = None) -> Baseline:
     try:
         found = BaselineFile.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
         raise ResultError(
-            f"{path} is not a valid baseline: {where}: {first['msg']}",
+            f"{path} is not a valid baseline: {model_errors.first(error)}",
             hint=f"restore the file, or remove it and record it again: clusterctl results baseline remove {name}",
         ) from None
     return Baseline(

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from clusterctl import model_errors
 from clusterctl.documents.recording import Manifest, RecordedNode
 from clusterctl.errors import ConfigError, FactsError
 from clusterctl.facts.document import from_document
@@ -49,9 +50,7 @@ def read(path: Path) -> Recording:
         older = {name: from_document(found) for name, found in _json(path, reader, model.EARLIER).items()}
         outcomes = {node.name: _outcome(path, reader, node) for node in manifest.nodes}
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise damaged(path, f"{model.INVENTORY}: {place}: {first['msg']}") from None
+        raise damaged(path, f"{model.INVENTORY}: {model_errors.first(error)}") from None
     except FactsError as error:
         raise damaged(path, f"{model.EARLIER}: {error.message}") from None
     if list(outcomes) != [node.name for node in inventory.nodes]:
@@ -88,8 +87,7 @@ def _manifest(path: Path, reader: RecordingReader) -> Manifest:
     try:
         return Manifest.model_validate(document)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise damaged(path, f"{model.MANIFEST}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise damaged(path, f"{model.MANIFEST}: {model_errors.first(error)}") from None
 
 
 def _outcome(path: Path, reader: RecordingReader, node: RecordedNode) -> NodeFacts | Failure:

@@ -78,6 +78,27 @@ def detect(source: Source) -> Kind:
     return Kind.slurm
 
 
+def of_another_tool(source: Source) -> Kind | None:
+    """Return the format of a text that was given as an inventory of clusterctl's and is one of another tool."""
+    if re.search(r"^(version|nodes):", source.text, re.MULTILINE):
+        return None
+    try:
+        for _ in numbered_lines(source.name, source.text):
+            pass  # raises for a line that is too long, before any pattern is tried on it
+    except InventoryError:
+        return None
+    if slurm.looks_like(source.text):
+        return Kind.slurm
+    if ssh_config.looks_like(source.text):
+        return Kind.ssh_config
+    of_ansible = ansible_ini.looks_like(source.text) or re.search(
+        r"^\s+(hosts|children):\s*$", source.text, re.MULTILINE
+    )
+    if of_ansible:
+        return Kind.ansible
+    return Kind.hostfile if hostfile.looks_like(source.text) else None
+
+
 def read(source: Source, kind: Kind) -> ImportedInventory:
     """Read the text in this format; raise InventoryError if it has no node."""
     found = _READERS[kind](source)

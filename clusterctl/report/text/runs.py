@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from clusterctl import model_errors
 from clusterctl.documents.bench import BenchResult
 from clusterctl.documents.results import ExportedRun, Results, ResultsExport, StoredRun
 from clusterctl.errors import ResultError
@@ -76,7 +77,7 @@ def shown(record: Record) -> str:
     except ValidationError as error:
         raise ResultError(
             f"clusterctl {summary.clusterctl_version or '(unknown)'} stored run {summary.run}, "
-            f"and this version cannot read its result: {error.errors()[0]['msg']}",
+            f"and this version cannot read its result: {model_errors.first(error)}",
             hint="--json prints it as it was stored",
         ) from None
     text = variants_table.render(result) if result.variants else bench_table.render(result)

@@ -12,6 +12,12 @@ import pytest
 from clusterctl import config
 from clusterctl.cli import main
 from clusterctl.errors import ConfigError
+from clusterctl.inventory import load
+from clusterctl.launch.base import TOKEN_VARIABLE
+from clusterctl.transport.ssh.config import CONFIG_VARIABLE
+from clusterctl.transport.ssh.target import KNOWN_HOSTS_VARIABLE
+from clusterctl.transport.sudo import PASSWORD_VARIABLE
+from clusterctl.workloads.shared_gpu import SHARE_GPUS
 
 
 @pytest.fixture
@@ -35,6 +41,39 @@ def test_flag_then_environment_then_file_then_default(settings, monkeypatch):
     monkeypatch.setenv("CLUSTERCTL_FANOUT", "8")
     assert config.resolve(config.FANOUT) == config.Chosen(8, "$CLUSTERCTL_FANOUT")
     assert config.resolve(config.FANOUT, 9) == config.Chosen(9, "flag")
+
+
+def test_every_variable_that_is_read_is_known():
+    names = (load.VARIABLE, KNOWN_HOSTS_VARIABLE, CONFIG_VARIABLE, PASSWORD_VARIABLE, "CLUSTERCTL_RUNS")
+    assert {one.name for one in config.VARIABLES} == set(names)
+    assert config.unknown_variables((*names, TOKEN_VARIABLE, SHARE_GPUS, "HOME")) == {}
+
+
+def test_a_mistyped_variable_is_a_warning_with_the_nearest_name(settings, monkeypatch, capsys):
+    monkeypatch.setenv("CLUSTERCTL_FANOUTT", "3")
+    monkeypatch.setenv("CLUSTERCTL_COLOUR_OF_MOON", "3")
+    for words, warned in ((["render", "ssh-config"], True), (["-q", "render", "ssh-config"], False)):
+        main.main(words)
+        said = capsys.readouterr().err
+        assert ("CLUSTERCTL_FANOUTT is ignored: did you mean CLUSTERCTL_FANOUT?" in said) is warned
+        assert ("CLUSTERCTL_COLOUR_OF_MOON is ignored: unknown variable" in said) is warned
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["results", "export", "--format", "xml"], "'xml' is not one of 'json', 'csv'"),
+        (["check", "--fanout", "x"], "expected a whole number, not 'x'"),
+        (["check", "--fanout", "0"], "expected 1 or more, not '0'"),
+        (["bench", "--timeout", "soon"], "expected a number, not 'soon'"),
+        (["up", "--port", "65536"], "expected 65535 or less, not '65536'"),
+    ],
+)
+def test_a_rejected_option_names_value_and_expectation(words, said, capsys):
+    assert main.main(words) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert not any(leak in shown for leak in ("Value error", "Input should", "unable to parse"))
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,34 @@ def test_which_inventory_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert caught.value.exit_code == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "title"),
+    [
+        ("19-ini.yaml", "# hosts\n[gpus]\ngpu01 ansible_host=10.0.0.1\n", "an Ansible inventory"),
+        ("hosts.yml", "all:\n  children:\n    gpus:\n      hosts:\n        gpu01:\n", "an Ansible inventory"),
+        ("hosts", "gpu01 slots=8\n", "a hostfile"),
+        ("config", "Host gpu01\n  User root\n", "an ssh_config"),
+        ("slurm.conf", "NodeName=gpu[01-02] CPUs=8\n", "Slurm's nodes"),
+    ],
+)
+def test_an_inventory_of_another_tool_is_recognised(tmp_path: Path, name: str, text: str, title: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(InventoryError) as caught:
+        load.load(path)
+    assert caught.value.message == f"{path}: {title}; expected an inventory of clusterctl's"
+    assert caught.value.hint == f"convert it: clusterctl inventory import {path} -o inventory.yaml"
+
+
+@pytest.mark.parametrize("text", ["version: 1\nnodes: [gpu01\n", "a\n", "gpu01: 8\n", ""])
+def test_a_broken_inventory_is_not_taken_for_one_of_another_tool(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "inventory.yaml"
+    path.write_text(text)
+    with pytest.raises(InventoryError) as caught:
+        load.load(path)
+    assert f"{path}:" in caught.value.message and "import" not in str(caught.value.hint)
+
+
 def test_many_nodes_load_in_moderate_time() -> None:
     """4096 nodes by ranges take one resolution per entry, not per node."""
     text = "version: 1\ngroups: {g: {nodes: 'n[0-4095]', gpus: 8}}\nnodes: [{name: 'n[0-4095]'}]\n"
