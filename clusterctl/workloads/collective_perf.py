@@ -31,6 +31,10 @@ _SMALL = 2 << 20
 _LARGEST_GRAPH = 8 << 20
 # Between them Python was the limit if a graph takes less than this share of the time.
 _HELD_UP = 0.9
+# How long the first call is repeated before the first size is measured, in seconds, and in how many batches of calls.
+_SETTLE_S = 0.02
+_SETTLE_CALLS = 20
+_SETTLE_BATCHES = 200
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -116,6 +120,23 @@ def time_calls(call: Callable[[], Any], iters: int, device: torch.device, *, gra
     end.record()
     torch.cuda.synchronize(device)
     return float(begin.elapsed_time(end)) / iters * 1e3
+
+
+def settle(call: Callable[[], Any], size: int, device: torch.device) -> None:
+    """Repeat the first call until caches, clock rates and the scheduler have settled; collective.
+
+    Otherwise the first row shows these instead of its message. All ranks see the same time, so all end together.
+    """
+    batch = _SETTLE_CALLS if size <= _SMALL else 1
+    elapsed = torch.zeros(1, dtype=torch.float64, device=device)
+    started = time.perf_counter()
+    for _ in range(_SETTLE_BATCHES):
+        for _ in range(batch):
+            call()
+        elapsed.fill_(time.perf_counter() - started)
+        dist.all_reduce(elapsed, op=dist.ReduceOp.MAX)
+        if elapsed.item() >= _SETTLE_S:
+            return
 
 
 def graphs(cudagraph: str, size: int, device: torch.device) -> tuple[bool, ...]:
@@ -232,9 +253,11 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     bandwidths: list[float] = []
     wrong_total = 0
     wanted = sizes(arguments.minbytes, arguments.maxbytes, arguments.stepfactor)
-    for count in counts(wanted, width * parts):
+    for index, count in enumerate(counts(wanted, width * parts)):
         size = count * width * parts
         buffers = collectives.make(chosen, count, dtype, device)
+        if index == 0 and arguments.warmup_iters > 0:
+            settle(lambda made=buffers: chosen.call(made), size, device)  # type: ignore[misc]
         for _ in range(max(1, arguments.warmup_iters)):
             chosen.call(buffers)
         if device.type == "cpu":
