@@ -70,7 +70,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class Layout:
     """Hold the columns of one header: names before the halves, names of each half, names after them."""
 
     leading: tuple[str, ...]
@@ -81,7 +81,7 @@ class _Layout:
         return len(self.leading) + sum(len(half) for half in self.halves)
 
 
-def _layout(line: str) -> _Layout | None:
+def layout_of(line: str) -> Layout | None:
     """Parse a header line; None if the line is not a header of the table."""
     words = line.lstrip("#").split()
     if not line.lstrip().startswith("#") or words[:2] != ["size", "count"] or "busbw" not in words:
@@ -95,7 +95,7 @@ def _layout(line: str) -> _Layout | None:
     if any(word not in _LEADING for word in leading) or {words.count("algbw"), words.count("busbw")} != {2}:
         return None
     # Further columns may follow the second half (a timestamp); it has as many columns as the first half.
-    return _Layout(leading, (tuple(words[first:second]), tuple(words[second : second + length])))
+    return Layout(leading, (tuple(words[first:second]), tuple(words[second : second + length])))
 
 
 def _transport(line: str) -> str | None:
@@ -135,7 +135,7 @@ def _half(names: Sequence[str], words: Sequence[str]) -> Half:
     )
 
 
-def _row(layout: _Layout, line: str) -> Row | None:
+def row_of(layout: Layout, line: str) -> Row | None:
     """Parse one line as a row of the layout; None for other lines.
 
     A library's log may precede a row on the same line, so the row may start at any word.
@@ -164,7 +164,8 @@ def _row(layout: _Layout, line: str) -> Row | None:
     return None
 
 
-def _is_finite(row: Row) -> bool:
+def is_finite(row: Row) -> bool:
+    """Tell whether all figures of a row are within the limits of times and bandwidths."""
     halves = (row.out_of_place, row.in_place)
     figures = [value for half in halves for value in (half.time_us, half.algbw_gbps, half.busbw_gbps)]
     return all(abs(value) <= _MOST for value in figures if value is not None)
@@ -212,18 +213,18 @@ def _judge(
     return tuple(faults)
 
 
-def _with_cut_rows(rows: list[Row], layout: _Layout | None, text: str) -> list[Row]:
+def _with_cut_rows(rows: list[Row], layout: Layout | None, text: str) -> list[Row]:
     """Return the rows in order of size, with those that NCCL's log had cut in two."""
     joined = without_log(text)
     if layout is None or joined is text:
         return rows
-    cut = [row for line in lines(joined) if (row := _row(layout, line)) is not None and row not in rows]
+    cut = [row for line in lines(joined) if (row := row_of(layout, line)) is not None and row not in rows]
     return sorted([*rows, *cut], key=lambda row: row.size_bytes) if cut else rows
 
 
 def parse(text: str) -> Sweep:
     """Parse the output of a perf program, which may be mixed with other lines."""
-    layout: _Layout | None = None
+    layout: Layout | None = None
     tables = 0
     rows: list[Row] = []
     ranks: list[RankProof] = []
@@ -233,7 +234,7 @@ def parse(text: str) -> Sweep:
     verdict: str | None = None
     ranks_per_gpu: str | None = None
     for line in lines(text):
-        if (found := _layout(line)) is not None:
+        if (found := layout_of(line)) is not None:
             layout, tables = found, tables + 1
         elif match := _RANK_LINE.search(line):
             ranks.append(
@@ -247,11 +248,11 @@ def parse(text: str) -> Sweep:
             ranks_per_gpu = match["how"].strip()
         elif match := _VERSION.search(line):
             libraries[match[0].lstrip("# ").strip()] = None
-        elif layout is not None and (row := _row(layout, line)) is not None:
+        elif layout is not None and (row := row_of(layout, line)) is not None:
             rows.append(row)
     found_rows = _with_cut_rows(rows, layout, text)
-    rows = [row for row in found_rows if _is_finite(row)]
-    endless = [row for row in found_rows if not _is_finite(row)]
+    rows = [row for row in found_rows if is_finite(row)]
+    endless = [row for row in found_rows if not is_finite(row)]
     return Sweep(
         tuple(rows),
         tuple(sorted(ranks, key=lambda rank: rank.rank)),

@@ -15,6 +15,7 @@ from clusterctl.launch.measure import Measured, Measurement
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
 from clusterctl.launch.variants import Variant
+from clusterctl.launch.viewer import Turn, spoken
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +56,6 @@ def request_of(request: Request, variant: Variant, variants: Sequence[Variant]) 
     )
 
 
-def turn(variant: Variant, variants: Sequence[Variant], number: int, repeats: int) -> str:
-    """Return the name of one measurement among others, without the variant if there is only one."""
-    name = f"variant {variant.name}, " if len(variants) > 1 else ""
-    return f"{name}repeat {number} of {repeats}"
-
-
 def interleave(
     request: Request,
     variants: Sequence[Variant],
@@ -75,20 +70,27 @@ def interleave(
     ``starting`` is called before each launch, with its variant and its repeat.
     """
     found: list[list[Measured]] = [[] for _ in variants]
+    told: set[str] = set()
+
+    def once(text: str) -> None:
+        """Print a note of one measurement, unless another measurement printed the same."""
+        if text not in told:
+            told.add(text)
+            say(text)
+
     faults: tuple[Fault, ...] = ()
     for number in range(1, repeats + 1):
         for index, variant in enumerate(variants):
-            where = turn(variant, variants, number, repeats)
-            say(where)
+            where = Turn(variant.name, index + 1, len(variants), number, repeats)
             folder = logs / f"{index + 1}-{re.sub(r'[^A-Za-z0-9._=-]', '_', variant.name)[:60]}" / str(number)
             names: dict[str, str | int] = {"variant": variant.name, "repeat": number}
             measured = Measurement(
-                request_of(request, variant, variants), runner, folder, say,
-                starting=partial(starting, names), one_of_many=True,
+                request_of(request, variant, variants), runner, folder, once,
+                starting=partial(starting, names), turn=where,
             ).run()  # fmt: skip
             found[index].append(measured)
             if measured.faults:
-                faults = tuple(replace(f, message=f"{where}: {f.message}") for f in measured.faults)
+                faults = tuple(replace(f, message=f"{spoken(where)}: {f.message}") for f in measured.faults)
                 break
         if faults:
             break

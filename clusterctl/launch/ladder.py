@@ -6,7 +6,7 @@ The first rung that fails shows where a launch would have hung.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from clusterctl.launch.plan import plan
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
+from clusterctl.launch.viewer import Step
 from clusterctl.workloads.archive import ARCHIVE, build
 
 RungStatus = Literal["ok", "failed", "not-needed", "not-reached"]
@@ -59,13 +60,12 @@ class _Fallen(Exception):
 class Ladder:
     """Run the ladder once on one set of nodes, with the ranks, library and launcher of a request."""
 
-    def __init__(self, request: Request, runner: Runner, logs: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, request: Request, runner: Runner, logs: Path) -> None:
         self._request = replace(
             request, training=None, collective=_COLLECTIVE, timeout_s=min(request.timeout_s, _LAUNCH_S)
         )
         self._runner = runner
         self._logs = logs
-        self._say = say
         self._rungs: list[Rung] = []
         self._faults: tuple[Fault, ...] = ()
         self._launches: list[dict[str, Any]] = []
@@ -143,8 +143,15 @@ class Ladder:
         self._rung(faults, f"{_COLLECTIVE} correct in {took:.0f} us" if took else f"{_COLLECTIVE} correct")
 
     def _launch(self, plan: LaunchPlan, name: str) -> tuple[tuple[Fault, ...], Outcome]:
-        self._say(f"{RUNGS[len(self._rungs)]}: {plan.np} rank(s) through {plan.launcher.name}")
-        outcome = self._runner.run(plan, self._logs / name)
+        viewer = self._runner.viewer
+        viewer.starting(
+            Step(RUNGS[len(self._rungs)], plan.np, len(plan.placements), plan.launcher.name, plan.timeout_s)
+        )
+        try:
+            outcome = self._runner.run(plan, self._logs / name)
+        finally:
+            # The table of the rungs reports what succeeded.
+            viewer.ended(succeeded=False)
         self._launches.append(document(plan, outcome))
         return failure.classify(plan, outcome), outcome
 

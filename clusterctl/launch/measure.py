@@ -14,7 +14,7 @@ from clusterctl.benchmarks.key import hardware_name
 from clusterctl.benchmarks.neighbours import Neighbourhood
 from clusterctl.benchmarks.perf_output import Sweep
 from clusterctl.benchmarks.scaling import Point
-from clusterctl.benchmarks.sweep_sizes import check_sizes
+from clusterctl.benchmarks.sweep_sizes import check_sizes, wanted_sizes
 from clusterctl.benchmarks.training import Training, TrainingRun
 from clusterctl.launch import beside, choose, failure
 from clusterctl.launch import fast_path as trust
@@ -26,6 +26,7 @@ from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
 from clusterctl.launch.variants import require_reader, tunes, without_effect
+from clusterctl.launch.viewer import Step, Turn
 from clusterctl.transport.answers import HANDLING_ERRORS
 from clusterctl.trust import paths
 from clusterctl.trust.paths import RankPath
@@ -159,19 +160,19 @@ class Measurement:
         say: Callable[[str], None],
         *,
         starting: Callable[[LaunchPlan], None] = lambda _: None,
-        one_of_many: bool = False,
+        turn: Turn | None = None,
     ) -> None:
         """Prepare a measurement.
 
-        ``starting`` is called with each launch before it starts. ``one_of_many``: the measurement is one of several
-        repeats, so additional launches are omitted.
+        ``starting`` is called with each launch before it starts. ``turn``: the measurement is one of several, so
+        additional launches are omitted.
         """
         self._request = request
         self._runner = runner
         self._logs = logs
         self._say = say
         self._starting = starting
-        self._one_of_many = one_of_many
+        self._turn = turn
         self._launches: list[dict[str, Any]] = []
 
     def run(self) -> Measured:
@@ -220,10 +221,10 @@ class Measurement:
             )
         return self._training(chosen, chosen.training, launches)
 
-    def _launch(self, chosen: RequestPlan, plan: LaunchPlan) -> tuple[Outcome | None, tuple[Fault, ...]]:
+    def _launch(
+        self, chosen: RequestPlan, plan: LaunchPlan, point: int = 1, points: int = 1
+    ) -> tuple[Outcome | None, tuple[Fault, ...]]:
         self._starting(plan)
-        name, nodes = plan.launcher.name, len(plan.placements)
-        self._say(f"starting {plan.np} rank(s) on {nodes} node(s) through {name}")
         slots = sum(answer.slots for answer in chosen.answers)
         if plan.np > slots:
             shared = "GPU(s), so the figures are not those of as many GPUs"
@@ -234,9 +235,22 @@ class Measurement:
             self._launches.append(document(plan, None))
             return None, faults
         logs = self._logs if self._request.training is None else self._logs / f"np-{plan.np}"
-        outcome = self._runner.run(plan, logs)
+        viewer = self._runner.viewer
+        viewer.starting(
+            Step(
+                self._request.benchmark, plan.np, len(plan.placements), plan.launcher.name, plan.timeout_s,
+                total=len(wanted_sizes(chosen.sweep)) if chosen.training is None else None,
+                point=point, points=points, turn=self._turn or Turn(),
+            )
+        )  # fmt: skip
+        causes: tuple[Fault, ...] | None = None
+        try:
+            outcome = self._runner.run(plan, logs)
+            causes = failure.classify(plan, outcome)
+        finally:
+            viewer.ended(succeeded=causes == ())
         self._launches.append(document(plan, outcome))
-        return outcome, failure.classify(plan, outcome)
+        return outcome, causes
 
     def _collective(self, chosen: RequestPlan, swept: CollectiveSweep, plan: LaunchPlan) -> Measured:
         outcome, causes = self._launch(chosen, plan)
@@ -248,7 +262,7 @@ class Measurement:
         faults = faults or failure.check_library(chosen.library, sweep.libraries)
         faults = faults or check_sizes(swept, sweep.rows, plan.np)
         neighbours = beside.parse(plan, outcome)
-        if not neighbours.ranks and not faults and not self._one_of_many:
+        if not neighbours.ranks and not faults and self._turn is None:
             neighbours = self._beside(chosen, plan)
         return Measured(
             self._request, chosen.library, chosen.launcher.name, sweep, (), sweep.ranks, tuple(self._launches),
@@ -282,8 +296,8 @@ class Measurement:
         faults: tuple[Fault, ...] = ()
         proven: trust.Trust | None = None
         taken: tuple[RankPath, ...] = ()
-        for plan in plans:
-            outcome, causes = self._launch(chosen, plan)
+        for number, plan in enumerate(plans, 1):
+            outcome, causes = self._launch(chosen, plan, number, len(plans))
             if outcome is None:
                 faults = causes
                 break

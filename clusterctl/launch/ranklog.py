@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -20,14 +21,18 @@ _RANK_NOTICE = "hydra_rank: rank {} "
 class RankLog:
     """Collect a launcher's lines; write ``rank-<n>.log`` for each of ``np`` ranks and ``launcher.log``.
 
-    ``reader`` attributes text to ranks. The first line creates the directory. If writing fails (full disk), the files
+    ``reader`` attributes text to ranks; ``follow`` receives rank 0's stdout as it
+    arrives. The first line creates the directory. If writing fails (full disk), the files
     stay incomplete and the run continues, because results are read from memory.
     """
 
-    def __init__(self, folder: Path, reader: Reader, np: int) -> None:
+    def __init__(
+        self, folder: Path, reader: Reader, np: int, follow: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._folder = folder
         self._reader = reader
         self._np = np
+        self._follow = follow
         self._files: dict[str, TextIO] = {}
         self._stdout: dict[int, list[str]] = {}
         self._stderr: dict[int, list[str]] = {}
@@ -65,6 +70,8 @@ class RankLog:
             kept = self._stdout if piece.stream == "stdout" else self._stderr
             kept.setdefault(rank, []).append(piece.text)
             self._write(f"rank-{rank}.log", piece.text)
+            if rank == 0 and piece.stream == "stdout":
+                self._follow(piece.text)
 
     def _write(self, name: str, text: str) -> None:
         if self._cut:

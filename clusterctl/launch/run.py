@@ -24,6 +24,7 @@ from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.processes import RankProcess
 from clusterctl.launch.ranklog import RankLog
 from clusterctl.launch.ssh_mesh import Mesh
+from clusterctl.launch.viewer import Viewer
 from clusterctl.launch.watch import Watch
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, Failure, FailureKind, HostMap, Transport, TransportError
@@ -57,8 +58,10 @@ class Runner:
         fanout: int = 64,
         known_hosts: str | None = None,
         on_facts: Callable[[HostMap[NodeFacts]], object] | None = None,
+        viewer: Viewer | None = None,
     ) -> None:
         """Prepare to launch; ``on_facts`` receives the facts of all nodes each time they were gathered."""
+        self.viewer = viewer or Viewer()
         self.token = secrets.token_hex(8)
         self.mark = secrets.token_hex(8)
         self.directory = f"{leftovers.PREFIX}{self.token}"
@@ -105,7 +108,11 @@ class Runner:
             return answer
 
         self._touched = self._nodes
-        outcome = fan_out(self._nodes, self._connect, work, fanout=self._fanout)
+        self.viewer.probing([node.name for node in self._nodes])
+        outcome = fan_out(
+            self._nodes, self._connect, work, fanout=self._fanout,
+            on_done=lambda node, _: self.viewer.probed(node.name),
+        )  # fmt: skip
         if self._on_facts is not None:
             found: dict[str, NodeFacts | Failure] = {**outcome.failures, **gathered}
             self._on_facts(HostMap({node.name: found[node.name] for node in self._nodes}))
@@ -124,6 +131,7 @@ class Runner:
         """Write the ssh_config to the launching node; from there, test SSH and the memlock limit of every peer."""
         if len(plan.placements) < 2:
             return Mesh()
+        self.viewer.meshing(len(plan.placements))
         keys = {answer.node.name: answer.host_keys for answer in answers}
         files = {
             ssh_mesh.CONFIG_FILE: ssh_mesh.config(plan).encode(),
@@ -146,7 +154,7 @@ class Runner:
         """Start the ranks and wait for their end or the deadline; end all remaining ranks before returning."""
         started, launching = time.monotonic(), self._node(plan.placements[0].node)
         open_files.make_room(plan.np, len(plan.placements))
-        with RankLog(logs, plan.launcher.reader(plan), plan.np) as ranklog:
+        with RankLog(logs, plan.launcher.reader(plan), plan.np, self.viewer.said) as ranklog:
             transport = self._connect(launching)
             ended = threading.Event()
             answer: list[Completed | Failure] = []

@@ -112,7 +112,15 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     )  # fmt: skip
     trainer = Trainer(task, ways, place, device)
     windows = Windows(sizes.warmup, sizes.windows, sizes.steps_per_window)
-    rates, first_loss, last_loss = measure(trainer, windows)
+
+    def report(number: int, rate: float) -> None:
+        """Print a window for those who watch; the results are those of the records at the end."""
+        if place.rank == 0:
+            records.emit(
+                "window", rank=0, number=number, windows=windows.count, samples_per_s=rate, sample=task.sample
+            )
+
+    rates, first_loss, last_loss = measure(trainer, windows, report)
     if not (math.isfinite(first_loss) and math.isfinite(last_loss)):
         records.emit("failure", rank=place.rank, host=place.host, reason="nan-loss", loss=str(last_loss))
         sys.stderr.write(f"rank {place.rank} on {place.host}: the loss is {last_loss}, not a finite number\n")

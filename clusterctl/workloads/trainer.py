@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -141,14 +142,19 @@ class Trainer:
         return float(total).hex()
 
 
-def measure(trainer: Trainer, windows: Windows) -> tuple[list[float], float, float]:
-    """Warm up, then return samples per second of each timed window, the first loss and the last."""
+def measure(
+    trainer: Trainer, windows: Windows, report: Callable[[int, float], None] = lambda *_: None
+) -> tuple[list[float], float, float]:
+    """Warm up, then return samples per second of each timed window, the first loss and the last.
+
+    ``report`` receives the number and the rate of each window when it ends, outside of the measured time.
+    """
     first = trainer.step()
     for _ in range(max(0, windows.warmup - 1)):
         trainer.step()
     first_loss = last_loss = float(first)
     rates: list[float] = []
-    for _ in range(windows.count):
+    for number in range(1, windows.count + 1):
         trainer.settle()
         started = time.perf_counter()
         last = first
@@ -156,6 +162,7 @@ def measure(trainer: Trainer, windows: Windows) -> tuple[list[float], float, flo
             last = trainer.step()
         trainer.settle()
         rates.append(trainer.task.batch_size * windows.steps / (time.perf_counter() - started))
+        report(number, rates[-1])
         last_loss = float(last)
         if not math.isfinite(last_loss):
             break

@@ -229,6 +229,7 @@ def test_an_interrupt_takes_the_ranks_along(clusterctl, tmp_path, number):
     process.send_signal(number)
     done = finish(process, tmp_path)
     assert done.returncode == 130, done.stderr
+    assert "the ranks were ended, and no result is stored" in done.stderr
     assert launch_processes(tmp_path) == []
 
 
@@ -319,7 +320,7 @@ def test_a_point_that_the_nodes_cannot_serve_is_refused_before_the_first_is_laun
         "--scaling", "1,4",
     )  # fmt: skip
     assert done.returncode == 10 and "-np asks for 4 ranks, but the nodes have 2 slots" in done.stderr
-    assert "starting" not in done.stderr
+    assert "Trained" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ import clusterctl
 from clusterctl import foreign
 from clusterctl.apply import records
 from clusterctl.benchmarks import neighbours, perf_output, training
+from clusterctl.benchmarks.live_output import LiveOutput
 from clusterctl.benchmarks.without_nccl_log import without_log
 from clusterctl.containers import found as container_found
 from clusterctl.errors import ClusterctlError
@@ -272,6 +273,11 @@ def parsers() -> tuple[Parser, ...]:
         Parser("foreign.whole", foreign.whole, ("12", "-7", "0012"), (foreign.NotUnderstood,)),
         Parser("foreign.decimal", foreign.decimal, ("12.5", "-7e3", ".5"), (foreign.NotUnderstood,)),
         Parser("benchmarks.perf_output", perf_output.parse, _files("unit/benchmarks/cases/*.txt")),
+        Parser(
+            "benchmarks.live_output",
+            lambda text: LiveOutput().read(text + "\n"),
+            (_RECORD, *_files("unit/benchmarks/cases/*.txt")),
+        ),
         Parser("benchmarks.neighbours", lambda text: neighbours.parse(text.splitlines()).document(), (_NEIGHBOURS,)),
         Parser("trust.paths", lambda text: (paths.of_table(text), paths.of_reports({0: text})), (_PATHS,)),
         Parser("benchmarks.training", lambda text: training.parse({0: text, 1: text}), (_RECORD,)),

@@ -37,6 +37,7 @@ def require_alone(said: Mapping[str, object]) -> None:
 
 def run(session: Session, request: Request, runs: Path | None, *, as_json: bool) -> int:
     """Run the checks, report how far they came, and return the exit code."""
+    from clusterctl.cli.bench.live import LiveRun
     from clusterctl.cli.bench.run import runner_of, terminable
     from clusterctl.documents.launch import Launch
     from clusterctl.inventory.recorded import recorded
@@ -46,8 +47,8 @@ def run(session: Session, request: Request, runs: Path | None, *, as_json: bool)
 
     folder = RunDir.create("preflight", runs)
     folder.write("inventory", recorded(session.inventory))
-    with terminable(), runner_of(session, folder) as runner:
-        climbed = Ladder(request, runner, folder.folder("logs"), console.talk).climb()
+    with LiveRun() as live, terminable(), runner_of(session, folder, live) as runner:
+        climbed = Ladder(request, runner, folder.folder("logs")).climb()
     folder.write("launch", Launch.model_validate({"launches": climbed.launches}).document())
     found = document(climbed, folder.id)
     folder.write("preflight", found)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from clusterctl.launch.request import Request
     from clusterctl.launch.run import Runner
     from clusterctl.launch.variants import Variant
+    from clusterctl.launch.viewer import Viewer
     from clusterctl.results.baseline import Baseline
     from clusterctl.results.record import Record
     from clusterctl.rundir import RunDir
@@ -63,7 +64,7 @@ def with_launcher(session: Session, request: Request) -> Request:
     return request
 
 
-def runner_of(session: Session, run: RunDir | None = None) -> Runner:
+def runner_of(session: Session, run: RunDir | None = None, viewer: Viewer | None = None) -> Runner:
     """Return the runner that launches on the nodes of a session; a run keeps the facts that it gathers."""
     from clusterctl.facts.document import fleet_to_document
     from clusterctl.launch import readiness
@@ -80,6 +81,7 @@ def runner_of(session: Session, run: RunDir | None = None) -> Runner:
         fanout=session.fanout,
         known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
         on_facts=keep,
+        viewer=viewer,
     )
 
 
@@ -93,6 +95,7 @@ def measure(
 ) -> Ended:
     """Measure in a new run folder, store the result there and in the database, and return the ended run."""
     from clusterctl.artifacts import shell
+    from clusterctl.cli.bench.live import LiveRun
     from clusterctl.documents.launch import Artifacts, Command, Launch
     from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.interleave import Interleaved, interleave
@@ -103,7 +106,8 @@ def measure(
 
     run = RunDir.create("bench", runs)
     run.write("inventory", recorded(session.inventory))
-    runner = runner_of(session, run)
+    live = LiveRun(_launches(request, len(variants), repeats))
+    runner = runner_of(session, run, live)
     logs = run.folder("logs")
     commands: list[Command] = []
 
@@ -113,12 +117,20 @@ def measure(
         run.write("artifacts", Artifacts(commands=tuple(commands)).document())
 
     run.write("artifacts", Artifacts(commands=()).document())
-    with terminable(), runner:
-        measured: Measured | Interleaved
-        if variants:
-            measured = interleave(request, variants, repeats, runner, logs, console.talk, starting)
-        else:
-            measured = Measurement(request, runner, logs, console.talk, starting=partial(starting, {})).run()
+    measured: Measured | Interleaved
+    try:
+        with live, terminable(), runner:
+            if variants:
+                measured = interleave(request, variants, repeats, runner, logs, console.talk, starting)
+            else:
+                measured = Measurement(
+                    request, runner, logs, console.talk, starting=partial(starting, {})
+                ).run()
+    except KeyboardInterrupt:
+        if live.reached:
+            console.error(f"interrupted in {live.reached}; the ranks were ended, and no result is stored")
+            console.error(f"hint: the output so far is in {logs}")
+        raise
     run.write("launch", Launch.model_validate({"launches": measured.launches}).document())
     result = (
         from_measured(measured, run.id)
@@ -130,6 +142,12 @@ def measure(
     run.write("results", document)
     record = bench_store.store(run, document, [command.line for command in commands])
     return Ended(run, result, record, measured.faults)
+
+
+def _launches(request: Request, variants: int, repeats: int) -> int | None:
+    """Return the number of launches of a run; None if it depends on the nodes."""
+    points = 1 if request.training is None else len(request.points) if request.points else None
+    return None if points is None else points * max(1, variants) * repeats
 
 
 def say_end(ended: Ended) -> None:

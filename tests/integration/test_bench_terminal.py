@@ -1,0 +1,52 @@
+"""What a person sees at a terminal while a benchmark runs: its rows as they arrive, and where Ctrl-C stopped it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pexpect
+
+# The first sizes take a moment, the last one takes minutes.
+SWEEP = (
+    "-b",
+    "8",
+    "-e",
+    "128M",
+    "-f",
+    "64",
+    "-n",
+    "300",
+    "--launcher",
+    "local",
+    "--library",
+    "gloo",
+    "-np",
+    "2",
+)
+
+
+def test_rows_arrive_while_the_ranks_run_and_an_interrupt_reports_how_far_it_came(clusterctl, tmp_path):
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text(
+        "version: 1\nnodes:\n"
+        f"  - {{name: here, address: localhost, connection: local, python: {sys.executable}}}\n"
+    )
+    child = pexpect.spawn(
+        str(clusterctl),
+        ["bench", "-i", str(inventory), "--runs", str(tmp_path / "runs"), *SWEEP],
+        env={**os.environ, "TERM": "xterm", "NO_COLOR": "1"},
+        dimensions=(24, 120),
+        timeout=120,
+        encoding="utf-8",
+    )
+    child.expect(r"Probing: 0/1 node, 0 s, waiting for here")
+    child.expect(r"all_reduce \(2 ranks\): starting ranks, \d+ s of at most 10 min 00 s")
+    child.expect(r"all_reduce \(2 ranks\): [1-4] of 5 sizes, ")
+    child.expect(r" +8 +2 +float +sum +-1 +N/A +N/A +N/A +N/A +[\d.]+ +[\d.]+ +[\d.]+ ")
+    child.sendintr()
+    child.expect(r"interrupted in all_reduce with 2 ranks: [1-4] of 5 sizes; the ranks were ended")
+    child.expect(r"hint: the output so far is in \S+logs")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
