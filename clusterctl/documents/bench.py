@@ -137,11 +137,15 @@ class ResultPoint(Sparse):
 
 
 class BenchStatus(str, Enum):
-    """Tell whether a run succeeded and met its baseline."""
+    """Tell whether a run succeeded and met its baseline.
+
+    ``not-judged``: it succeeded, but none of its figures could be compared with the baseline.
+    """
 
     OK = "ok"
     FAILED = "failed"
     BELOW_BASELINE = "below-baseline"
+    NOT_JUDGED = "not-judged"
 
 
 class BenchResult(Document):

@@ -12,7 +12,7 @@ from clusterctl.results.record import Record, key_text
 
 _METRICS = {
     "clusterctl_bench_timestamp_seconds": "When the run began, in seconds since the epoch.",
-    "clusterctl_bench_ok": "Whether the run succeeded: 1, or 0 if it failed or is below its baseline.",
+    "clusterctl_bench_ok": "Whether the run succeeded: 1, or 0 if it failed or did not meet its baseline.",
     "clusterctl_bench_busbw_bytes_per_second": "Bus bandwidth of a collective by message size.",
     "clusterctl_bench_time_seconds": "Time of one operation of a collective by message size.",
     "clusterctl_bench_samples_per_second": "Images or sequences that all ranks trained on per second.",

@@ -2,9 +2,13 @@
 
 A figure is below its baseline if its drop from the median of the repeats exceeds an allowed share. That share is the
 larger of a floor and the repeats' coefficient of variation times a factor. The factor is that of a prediction interval:
-by chance, one healthy figure in a thousand is below. It is large for few repeats, whose noise is poorly known. With one
-or two repeats the floor is wider, small messages are not judged, and the comparison reports both. A difference within
-rounding is not a drop: programs print bandwidths with two decimals, and small messages have few significant digits.
+by chance, one healthy figure in a thousand is below. It is large for few repeats, whose noise is poorly known. If the
+allowed drop would be more than ``LARGEST_DROP``, the figure is too noisy to judge, and the comparison reports that and
+the number of repeats that it needs. With one or two repeats the floor is wider, and small messages are not judged. A
+difference within rounding is not a drop: programs print bandwidths with two decimals, and small messages have few
+significant digits.
+
+The repeats of one run (``bench --repeats``) and those of several runs count alike.
 """
 
 from __future__ import annotations
@@ -16,15 +20,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from clusterctl.benchmarks.key import FIELDS, differences
+from clusterctl.results import student
 
 ENOUGH_REPEATS = 3
 FLOOR = 0.05
 FLOOR_FEW_REPEATS = 0.10
-# Student's t, one-sided 0.001, by degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
-_STUDENT = {
-    1: 318.31, 2: 22.327, 3: 10.215, 4: 7.173, 5: 5.893, 6: 5.208, 7: 4.785, 8: 4.501, 9: 4.297, 10: 4.144,
-    12: 3.930, 15: 3.733, 20: 3.552, 30: 3.385, 60: 3.232,
-}  # fmt: skip
+LARGEST_DROP = 0.5
+"""A figure that could fall by more than this share without failing is not judged."""
+MOST_REPEATS = 30
+"""More repeats than these are never recommended: less noise is the better way."""
+_CHANCE = 0.001
 # Smaller messages measure latency, which noise occasionally doubles.
 LARGE_BYTES = 1 << 20
 # The largest rounding error of a printed figure.
@@ -32,27 +37,31 @@ _ROUNDED = {"GB/s": 0.005}
 # A baseline must also judge new versions of a library or torch: such figures are compared, with a note.
 _MAY_DIFFER = ("library_version", "torch")
 
-Verdict = Literal["ok", "below-baseline", "no-match"]
+Verdict = Literal["ok", "below-baseline", "not-judged", "no-match"]
 
 
 def noise_factor(repeats: int) -> float:
     """Return the allowed drop below ``repeats`` (2 or more) other figures, in coefficients of variation."""
-    student = max((degrees, t) for degrees, t in _STUDENT.items() if degrees <= repeats - 1)[1]
-    return student * math.sqrt(1 + 1 / repeats)
+    return student.quantile(repeats - 1, 2 * _CHANCE) * math.sqrt(1 + 1 / repeats)
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineFigure:
-    """One figure of a run: message size in bytes (None: a training's throughput), unit and value."""
+    """One figure of a run: message size in bytes (None: a training's throughput), unit and repeats."""
 
     size_bytes: int | None
     unit: str
-    value: float
+    values: tuple[float, ...]
+
+    @property
+    def value(self) -> float:
+        """Return the median of the repeats."""
+        return statistics.median(self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The repeats of one figure, one value per run."""
+    """The recorded repeats of one figure."""
 
     size_bytes: int | None
     unit: str
@@ -71,11 +80,27 @@ class Series:
     @property
     def allowed(self) -> float | None:
         """Return the allowed drop as a share; None: not judged."""
+        if self.noisy:
+            return None
         if len(self.values) >= ENOUGH_REPEATS:
-            return max(FLOOR, noise_factor(len(self.values)) * (self.cv or 0.0))
+            return self._wanted(len(self.values))
         if self.size_bytes is not None and self.size_bytes < LARGE_BYTES:
             return None
         return FLOOR_FEW_REPEATS
+
+    @property
+    def noisy(self) -> bool:
+        """Tell whether the repeats vary too much for a judgement that could fail."""
+        return len(self.values) >= ENOUGH_REPEATS and self._wanted(len(self.values)) > LARGEST_DROP
+
+    @property
+    def needed(self) -> int | None:
+        """Return about how many repeats with this noise can be judged; None: more than ``MOST_REPEATS``."""
+        enough = (n for n in range(ENOUGH_REPEATS, MOST_REPEATS + 1) if self._wanted(n) <= LARGEST_DROP)
+        return next(enough, None)
+
+    def _wanted(self, repeats: int) -> float:
+        return max(FLOOR, noise_factor(repeats) * (self.cv or 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +110,16 @@ class BaselineEntry:
     key: Mapping[str, str]
     runs: tuple[str, ...]
     series: tuple[Series, ...]
+
+    @property
+    def repeats(self) -> int:
+        """Return the number of repeats of the figure that was measured most often."""
+        return max((len(one.values) for one in self.series), default=0)
+
+    @property
+    def noisy(self) -> tuple[Series, ...]:
+        """Return the figures that are too noisy to judge."""
+        return tuple(one for one in self.series if one.noisy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +151,19 @@ class Regression:
 
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """A run compared with a baseline. ``notes`` weaken the verdict: few repeats, other versions."""
+    """A run compared with a baseline. ``notes`` weaken the verdict: few repeats, other versions.
+
+    ``figures`` is the number of all figures of the run. ``noisy`` are those that were recorded, but vary too much.
+    """
 
     name: str
     verdict: Verdict
     judged: int
+    figures: int
     below: tuple[Regression, ...] = ()
+    noisy: tuple[tuple[str, Series], ...] = ()
     notes: tuple[str, ...] = field(default=())
+    hint: str | None = None
 
     def document(self) -> dict[str, Any]:
         """Return it as ``proof.baseline`` of a result."""
@@ -130,7 +171,20 @@ class BaselineComparison:
             "name": self.name,
             "verdict": self.verdict,
             "reason": "; ".join(self.notes) or None,
+            "hint": self.hint,
             "judged": self.judged,
+            "figures": self.figures,
+            "too_noisy": [
+                {
+                    "np": int(np),
+                    "size_bytes": one.size_bytes,
+                    "unit": one.unit,
+                    "cv": round(one.cv or 0.0, 4),
+                    "repeats": len(one.values),
+                    "needed": one.needed,
+                }
+                for np, one in self.noisy
+            ],
             "below": [
                 {
                     "np": int(below.np),
@@ -147,21 +201,39 @@ class BaselineComparison:
 
 
 def figures(document: Mapping[str, Any]) -> list[tuple[dict[str, str], list[BaselineFigure]]]:
-    """Return the figures of one ``clusterctl.bench/1`` document under their keys; empty if it has no keys."""
-    keys: Mapping[str, dict[str, str]] = (document.get("proof") or {}).get("keys") or {}
+    """Return the figures of one ``clusterctl.bench/1`` document under their keys; empty if it has no keys.
+
+    A run with variants has the figures of each variant under the variant's keys.
+    """
     found = []
-    for point in document.get("points") or ():
-        for name, unit in (("images_per_s", "images/s"), ("sequences_per_s", "sequences/s")):
-            if point.get(name) is not None and str(point["np"]) in keys:
-                found.append((keys[str(point["np"])], [BaselineFigure(None, unit, float(point[name]))]))
-    rows = [
-        BaselineFigure(int(row["size_bytes"]), "GB/s", float(row["busbw_gbps"]))
-        for row in document.get("rows") or ()
-        if row.get("busbw_gbps")
-    ]
-    if rows and keys:
-        found.append((keys[max(keys, key=int)], rows))
+    for one in document.get("variants") or (document,):
+        keys: Mapping[str, dict[str, str]] = one.get("keys") or (one.get("proof") or {}).get("keys") or {}
+        for point in one.get("points") or ():
+            rate = _rate(point)
+            if rate is not None and str(point["np"]) in keys:
+                found.append((keys[str(point["np"])], [rate]))
+        speeds = [(int(row["size_bytes"]), _values(row.get("busbw_gbps"))) for row in one.get("rows") or ()]
+        rows = [BaselineFigure(size_bytes, "GB/s", values) for size_bytes, values in speeds if values]
+        if rows and keys:
+            found.append((keys[max(keys, key=int)], rows))
     return found
+
+
+def _rate(point: Mapping[str, Any]) -> BaselineFigure | None:
+    repeated = {f"{point.get('sample')}s_per_s": point.get("samples_per_s")}
+    for name, unit in (("images_per_s", "images/s"), ("sequences_per_s", "sequences/s")):
+        values = _values(point.get(name, repeated.get(name)))
+        if values:
+            return BaselineFigure(None, unit, values)
+    return None
+
+
+def _values(figure: float | Mapping[str, Any] | None) -> tuple[float, ...]:
+    """Return the repeats of a figure of a run, which is a number or the spread of a variant."""
+    if isinstance(figure, Mapping):
+        found = tuple(float(value) for value in figure.get("values") or (figure["median"],))
+        return found if all(value > 0 for value in found) else ()
+    return (float(figure),) if figure else ()
 
 
 def record(baseline: Baseline, document: Mapping[str, Any]) -> Baseline:
@@ -174,7 +246,7 @@ def record(baseline: Baseline, document: Mapping[str, Any]) -> Baseline:
         at = next((i for i, entry in enumerate(entries) if not differences(entry.key, key)), None)
         if at is None:
             entries.append(
-                BaselineEntry(key, (run,), tuple(Series(f.size_bytes, f.unit, (f.value,)) for f in found))
+                BaselineEntry(key, (run,), tuple(Series(f.size_bytes, f.unit, f.values) for f in found))
             )
         else:
             entries[at] = _with(entries[at], run, found)
@@ -185,41 +257,91 @@ def _with(entry: BaselineEntry, run: str, found: Sequence[BaselineFigure]) -> Ba
     series = {(one.size_bytes, one.unit): one.values for one in entry.series}
     for figure in found:
         name = (figure.size_bytes, figure.unit)
-        series[name] = (*series.get(name, ()), figure.value)
+        series[name] = (*series.get(name, ()), *figure.values)
     return BaselineEntry(
         entry.key, (*entry.runs, run), tuple(Series(size, unit, v) for (size, unit), v in series.items())
     )
 
 
 def compare(baseline: Baseline, document: Mapping[str, Any]) -> BaselineComparison:
-    """Compare a run's figures with the baseline; ``no-match`` if no figure has a judged counterpart."""
+    """Compare a run's figures with the baseline.
+
+    The verdict is ``no-match`` without an entry of the run's configuration, and ``not-judged`` if there is one that
+    cannot judge any figure.
+    """
     below: list[Regression] = []
+    noisy: list[tuple[str, Series]] = []
     notes: dict[str, None] = {}
-    judged = 0
-    for key, found in figures(document):
+    judged = matched = few = 0
+    all_found = figures(document)
+    for key, found in all_found:
         entry, differing = _nearest(baseline, key)
         if entry is None or any(name not in _MAY_DIFFER for name in differing):
             notes[_mismatch(key, differing)] = None
             continue
         for name, (here, there) in differing.items():
             notes[f"{name} is {here}, the baseline's {there}"] = None
-        if len(entry.runs) < ENOUGH_REPEATS:
-            notes[
-                f"{len(entry.runs)} of {ENOUGH_REPEATS} repeats recorded: wider floor, small messages not judged"
-            ] = None
         series = {(one.size_bytes, one.unit): one for one in entry.series}
-        for figure in found:
-            one = series.get((figure.size_bytes, figure.unit))
-            if one is None or one.allowed is None:
+        common = [(f, one) for f in found if (one := series.get((f.size_bytes, f.unit))) is not None]
+        matched += len(common)
+        if entry.repeats < ENOUGH_REPEATS:
+            few = max(few, entry.repeats)
+            notes[_few(entry.repeats, common)] = None
+        noisy += [(key["np"], one) for _, one in common if one.noisy]
+        for figure, one in common:
+            if one.allowed is None:
                 continue
             judged += 1
             off = _ROUNDED.get(figure.unit, 0.0)
             if figure.value + off < (one.median - off) * (1 - one.allowed):
                 below.append(Regression(figure, one.median, one.allowed, key["np"]))
-    verdict: Verdict = "below-baseline" if below else "ok" if judged else "no-match"
+    verdict: Verdict = (
+        "below-baseline" if below else "ok" if judged else "not-judged" if matched else "no-match"
+    )
     if verdict == "no-match" and not notes:
         notes["the run has no figure at the recorded sizes"] = None
-    return BaselineComparison(baseline.name, verdict, judged, tuple(below), tuple(notes))
+    return BaselineComparison(
+        baseline.name,
+        verdict,
+        judged,
+        sum(len(found) for _, found in all_found),
+        tuple(below),
+        tuple(noisy),
+        tuple(notes),
+        _hint(baseline.name, verdict, noisy, few),
+    )
+
+
+def _few(repeats: int, common: Sequence[tuple[BaselineFigure, Series]]) -> str:
+    """Return what a baseline with one or two repeats cannot judge."""
+    said = f"{repeats} of {ENOUGH_REPEATS} repeats recorded"
+    small = sum(figure.size_bytes is not None and figure.size_bytes < LARGE_BYTES for figure, _ in common)
+    if not small:
+        return f"{said}: the allowed drop is {FLOOR_FEW_REPEATS * 100:.0f} %"
+    if small == len(common):
+        return f"{said}: no size below 1 MiB is judged, and the run has no larger one"
+    return f"{said}: the allowed drop is {FLOOR_FEW_REPEATS * 100:.0f} %, and no size below 1 MiB is judged"
+
+
+def _hint(name: str, verdict: Verdict, noisy: Sequence[tuple[str, Series]], few: int) -> str | None:
+    """Return what to do about a run that could not be judged."""
+    if verdict == "no-match":
+        return (
+            f"compare the configurations: clusterctl results baseline show {name}; to add this one, record a run "
+            f"of it: clusterctl results baseline record {name} --run RUN"
+        )
+    if verdict != "not-judged":
+        return None
+    needed = [one.needed for _, one in noisy]
+    count = max((one for one in needed if one is not None), default=0)
+    if few:
+        count = max(count, ENOUGH_REPEATS)
+    elif not count:
+        return "no number of repeats is enough for this noise: measure on idle nodes, with a larger --iters"
+    return (
+        f"record {'more' if few else f'about {count}'} repeats: clusterctl bench ... --repeats {count}, then "
+        f"clusterctl results baseline record {name}"
+    )
 
 
 def _nearest(

@@ -84,7 +84,7 @@ def bench(
                 "--output": reports.output is not bench_output.Output.table,
             }
         )  # fmt: skip
-    known = bench_trust.baseline_of(acceptance.baseline, runs, compared=bool(variants))
+    known = bench_trust.baseline_of(acceptance.baseline, runs, compared=comparison.compare is not None)
     session = _session(where, fanout, accept_new_host_keys, runs)
     request = bench_run.with_launcher(session, request)
     if instead.dry_run:

@@ -49,9 +49,9 @@ def held_against(result: BenchResult, baseline: Baseline | None) -> BenchResult:
     found = rules.compare(baseline, result.document())
     status = result.status
     if status is BenchStatus.OK and found.verdict != "ok":
-        # A CI gate must not pass if it found nothing to compare.
+        # A CI gate must not pass if nothing could be compared.
         below = found.verdict == "below-baseline"
-        status = BenchStatus.BELOW_BASELINE if below else BenchStatus.FAILED
+        status = BenchStatus.BELOW_BASELINE if below else BenchStatus.NOT_JUDGED
     return result.model_copy(
         update={"status": status, "proof": {**result.proof, "baseline": found.document()}}
     )

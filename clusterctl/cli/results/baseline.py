@@ -28,13 +28,17 @@ def record(
         typer.Option(
             "--run",
             metavar="RUN",
-            help="A stored run; give the option once per repeat. Default: the newest run.",
+            help="A stored run; give the option once per run. Default: the newest run.",
         ),
     ] = None,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Add runs to a baseline, or create it. With three repeats or more, it accounts for noise."""
+    """Add runs to a baseline, or create it. With three repeats or more, it accounts for noise.
+
+    The repeats of one run (bench --repeats) count as much as those of several runs.
+    """
+    from clusterctl.report.text import baseline as baseline_table
     from clusterctl.results import baseline as rules
     from clusterctl.results import baseline_files
     from clusterctl.results.damage import read_as_stored
@@ -52,10 +56,8 @@ def record(
     path = baseline_files.save(rules.Baseline(name, found.entries), runs)
     if as_json:
         console.emit_json(baseline_files.document(found))
-    for one in found.entries:
-        missing = rules.ENOUGH_REPEATS - len(one.runs)
-        more = f"; {missing} more make it noise-aware" if missing > 0 else ""
-        console.talk(f"{one.key['benchmark']} on {one.key['np']} ranks: {len(one.runs)} run(s){more}")
+    for line in baseline_table.recorded(found):
+        console.talk(line)
     console.talk(f"baseline: {path}")
 
 
@@ -65,7 +67,7 @@ def _require_good(document: object) -> None:
 
     assert isinstance(document, dict)
     run, proof = document["run"], document.get("proof") or {}
-    if document["status"] != "ok":
+    if document["status"] not in ("ok", "not-judged"):
         raise UsageError(
             f"run {run} has the status {document['status']}; expected 'ok'",
             hint="record successful runs only",

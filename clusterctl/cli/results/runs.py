@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from clusterctl.results.store import RunFilter
 
-STATUSES = ("ok", "failed", "below-baseline")
+STATUSES = ("ok", "failed", "below-baseline", "not-judged")
 
 BenchmarkOption = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
@@ -28,7 +28,9 @@ LibraryOption = Annotated[
 StatusOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
-        "--status", metavar="STATUS", help="Only runs with this status: ok, failed or below-baseline."
+        "--status",
+        metavar="STATUS",
+        help="Only runs with this status: ok, failed, below-baseline or not-judged.",
     ),
 ]
 SinceOption = Annotated[

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clusterctl.report.text.baseline import noisy_lines
 from clusterctl.report.text.table import size
 
 _FALLEN_BACK = ("sockets", "no-gpudirect")
@@ -80,18 +81,20 @@ def baseline_sentence(proof: Mapping[str, Any]) -> str:
     if not found:
         return ""
     judged, low = int(found.get("judged") or 0), len(found.get("below") or ())
-    figures = f"{judged} figure{'s' * (judged != 1)} judged"
+    of = int(found.get("figures") or judged)
+    figures = f"{judged}{f' of {of}' * (of != judged)} figure{'s' * (of != 1)} judged"
+    name = found["name"]
     said = {
-        "ok": f"The run meets the baseline {found['name']}: {figures}, 0 below it",
-        "below-baseline": f"The run is below the baseline {found['name']}: {figures}, {low} below it",
-    }.get(
-        str(found["verdict"]),
-        f"The baseline {found['name']} could not be applied to this run ({found['verdict']})",
-    )
-    said_why = str(found.get("reason") or "")
+        "ok": f"The run meets the baseline {name}: {figures}, 0 below it",
+        "below-baseline": f"The run is below the baseline {name}: {figures}, {low} below it",
+        "not-judged": f"The baseline {name} cannot judge this run: {figures}",
+    }.get(str(found["verdict"]), f"The baseline {name} has no entry for this run")
+    noisy = [
+        (one["size_bytes"], one["cv"], one["repeats"], one["needed"]) for one in found.get("too_noisy") or ()
+    ]
+    more = [str(found.get("reason") or ""), *noisy_lines(noisy), str(found.get("hint") or "")]
     # Names in the sentence keep their case, so only the first letter is capitalised.
-    reason = f". {said_why[:1].upper()}{said_why[1:]}" if said_why else ""
-    return f"{said}{reason}."
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (said, *more) if text)
 
 
 def stragglers(proof: Mapping[str, Any], np: int | None) -> Sequence[Mapping[str, Any]]:

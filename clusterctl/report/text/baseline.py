@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.documents.baseline import Published
 from clusterctl.report.text.table import columns, fits, size, with_notes
-from clusterctl.results.baseline import Baseline, BaselineEntry
+from clusterctl.results.baseline import ENOUGH_REPEATS, Baseline, BaselineEntry, Series
 
 
 def _percent(value: float | None) -> str:
@@ -22,13 +22,58 @@ def _entry(entry: BaselineEntry) -> str:
             f"{one.median:.2f}",
             one.unit,
             _percent(one.cv),
-            "not judged" if one.allowed is None else _percent(one.allowed),
+            _allowed(one),
         ]
         for one in entry.series
     ]
-    return f"{key}\n{len(entry.runs)} run(s)\n" + columns(
+    return f"{key}\n{_repeats(entry)}\n" + columns(
         ["figure", "median", "unit", "cv", "allowed drop"], rows, left=(0, 2)
     )
+
+
+def _allowed(one: Series) -> str:
+    if one.noisy:
+        return f"too noisy, {_needs(one.needed)}"
+    return "not judged" if one.allowed is None else _percent(one.allowed)
+
+
+def _needs(repeats: int | None) -> str:
+    return "at any number of repeats" if repeats is None else f"needs about {repeats} repeats"
+
+
+def _repeats(entry: BaselineEntry) -> str:
+    runs = len(entry.runs)
+    return f"{entry.repeats} repeat{'s' * (entry.repeats != 1)} from {runs} run{'s' * (runs != 1)}"
+
+
+def recorded(baseline: Baseline) -> list[str]:
+    """Return a line per configuration with its repeats, and a warning for figures that cannot be judged."""
+    lines = []
+    for one in baseline.entries:
+        missing = ENOUGH_REPEATS - one.repeats
+        more = f"; {missing} more make it noise-aware" if missing > 0 else ""
+        lines.append(f"{one.key['benchmark']} on {one.key['np']} ranks: {_repeats(one)}{more}")
+        lines += [
+            f"warning: {text}"
+            for text in noisy_lines([(s.size_bytes, s.cv or 0.0, len(s.values), s.needed) for s in one.noisy])
+        ]
+    return lines
+
+
+def noisy_lines(figures: Sequence[tuple[int | None, float, int, int | None]]) -> list[str]:
+    """Return what is too noisy to judge and how many repeats it needs.
+
+    ``figures`` are sizes (None: a throughput), coefficients of variation, recorded and needed repeats. Figures that
+    need equally many repeats share a line.
+    """
+    lines = []
+    for needed in dict.fromkeys(one[3] for one in figures):
+        alike = [one for one in figures if one[3] == needed]
+        what = ", ".join("throughput" if at is None else size(at) for at, *_ in alike)
+        vary = f"the {alike[0][2]} repeats vary by {100 * max(cv for _, cv, *_ in alike):.1f} %"
+        todo = "no number of repeats is enough" if needed is None else f"record about {needed} repeats"
+        lines.append(f"too noisy to judge: {what} ({vary}; {todo})")
+    return lines
 
 
 def render(baseline: Baseline) -> str:

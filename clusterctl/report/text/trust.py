@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from clusterctl.report.text.baseline import noisy_lines
 from clusterctl.report.text.table import size
 
 
@@ -60,15 +61,22 @@ def stragglers(entry: Mapping[str, Any]) -> list[str]:
 
 def baseline(entry: Mapping[str, Any]) -> list[str]:
     """Return the lines on the comparison with a baseline (``proof.baseline``)."""
-    reason = f" ({entry['reason']})" if entry["reason"] else ""
+    judged, of = entry.get("judged"), entry.get("figures")
+    some = f"{judged} of {of} figures judged" if of and judged != of and entry["verdict"] != "no-match" else ""
+    reason = "; ".join(text for text in (some, entry["reason"]) if text)
+    noisy = [
+        (row["size_bytes"], row["cv"], row["repeats"], row["needed"]) for row in entry.get("too_noisy") or ()
+    ]
     return [
-        f"baseline {entry['name']}: {entry['verdict']}{reason}",
+        f"baseline {entry['name']}: {entry['verdict']}{f' ({reason})' if reason else ''}",
         *(
             f"  {'' if row['size_bytes'] is None else size(row['size_bytes']) + ', '}{row['np']} ranks: "
             f"{row['value']:.2f} {row['unit']}, {_share(row['loss'])} below {row['baseline']:.2f} "
             f"(allowed {_share(row['allowed'])})"
             for row in entry["below"]
         ),
+        *(f"  {line}" for line in noisy_lines(noisy)),
+        *([f"  hint: {entry['hint']}"] if entry.get("hint") else []),
     ]
 
 

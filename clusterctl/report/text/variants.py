@@ -18,7 +18,10 @@ def render(result: BenchResult) -> str:
         lines.append(_training(variants))
     elif any(variant.rows for variant in variants):
         lines.append(_collective(variants))
-    lines += [f"{variant.name}: {line}" for variant in variants for line in trust_lines.lines(variant.proof)]
+    if len(variants) == 1:
+        lines += trust_lines.lines(result.proof)
+    else:
+        lines += [f"{one.name}: {line}" for one in variants for line in trust_lines.lines(one.proof)]
     return "\n".join(lines)
 
 

@@ -8,8 +8,11 @@ import pytest
 
 from clusterctl.benchmarks.key import configuration_key
 from clusterctl.errors import ResultError, UsageError
+from clusterctl.report.html import trust as html_trust
+from clusterctl.report.text import baseline as baseline_table
+from clusterctl.report.text import trust as trust_lines
 from clusterctl.results import baseline_files, published
-from clusterctl.results.baseline import Baseline, compare, figures, record
+from clusterctl.results.baseline import Baseline, Series, compare, figures, record
 
 SIZES = [1024, 65536, 1 << 20, 1 << 26, 1 << 30]
 HEALTHY = [0.2, 8.0, 85.0, 315.0, 355.0]
@@ -77,7 +80,7 @@ def test_noise_of_the_repeats_widens_what_is_allowed():
     known = recorded(*noisy(5, 0.02))
     one = next(series for series in known.entries[0].series if series.size_bytes == 1 << 30)
     assert one.allowed == pytest.approx(
-        7.173 * 1.2**0.5 * statistics.stdev(one.values) / statistics.fmean(one.values)
+        7.17318 * 1.2**0.5 * statistics.stdev(one.values) / statistics.fmean(one.values)
     )
     low = one.median * (1 - one.allowed)
     for factor, verdict in ((1.01, "ok"), (0.99, "below-baseline")):
@@ -98,8 +101,90 @@ def test_one_repeat_judges_large_messages_alone_and_says_so():
     known = recorded(sweep("r0", HEALTHY))
     found = compare(known, sweep("n", [0.1, 4.0, *(value * 0.92 for value in HEALTHY[2:])]))
     assert (found.verdict, found.judged) == ("ok", 3)
-    assert "1 of 3 repeats" in found.notes[0]
+    assert found.notes == (
+        "1 of 3 repeats recorded: the allowed drop is 10 %, and no size below 1 MiB is judged",
+    )
     assert compare(known, sweep("n", [value * 0.89 for value in HEALTHY])).verdict == "below-baseline"
+
+
+def test_a_baseline_that_could_never_fail_judges_nothing_and_says_how_many_repeats_it_needs():
+    """Three repeats of 16 MiB that vary by 5.8 % would allow a drop of 149 %."""
+    known = recorded(
+        *(
+            sweep(f"r{i}", [8.0 + i, 8.0 + i, 12.13 * by, 12.0, 12.0])
+            for i, by in enumerate((0.942, 1.0, 1.058))
+        )
+    )
+    found = compare(known, sweep("n", [0.1, 0.1, 0.1, 12.0, 12.0]))
+    assert (found.verdict, found.judged, found.figures) == ("ok", 2, 5)
+    assert [(one.size_bytes, one.needed) for _, one in found.noisy] == [(1024, 11), (65536, 11), (1 << 20, 5)]
+    only = sweep("n", [0.1] * 3 + [0.0] * 2)
+    none = compare(known, only)
+    assert (none.verdict, none.judged) == ("not-judged", 0)
+    assert none.hint == (
+        "record about 11 repeats: clusterctl bench ... --repeats 11, then clusterctl results baseline record b"
+    )
+    lines = trust_lines.lines({"baseline": found.document()})
+    assert lines == [
+        "baseline b: ok (2 of 5 figures judged)",
+        "  too noisy to judge: 1 KiB, 64 KiB (the 3 repeats vary by 11.1 %; record about 11 repeats)",
+        "  too noisy to judge: 1 MiB (the 3 repeats vary by 5.8 %; record about 5 repeats)",
+    ]
+    assert [line for line in baseline_table.recorded(known) if "warning" in line] == [
+        f"warning: {line.strip()}" for line in lines[1:]
+    ]
+    assert baseline_table.render(known).splitlines()[3].endswith("too noisy, needs about 11 repeats")
+    wild = Series(1024, "GB/s", (1.0, 2.0, 3.0))
+    assert wild.noisy and wild.needed is None
+    page = html_trust.baseline_sentence({"baseline": none.document()})
+    assert page.startswith(
+        "The baseline b cannot judge this run: 0 of 3 figures judged. Too noisy to judge: 1 KiB"
+    )
+
+
+def repeats(run, count, **changed):
+    """A run of ``bench --repeats``; each figure of the repeats is a little larger than before."""
+    rows = [
+        {
+            "size_bytes": size,
+            "busbw_gbps": {"median": value, "values": [value * (1 + i / 1000) for i in range(count)]},
+        }
+        for size, value in zip(SIZES, HEALTHY, strict=True)
+    ]
+    variant = {"name": "default", "repeats": count, "rows": rows, "points": [], "keys": {"4": key(**changed)}}
+    return {**sweep(run, HEALTHY, **changed), "variants": [variant]}
+
+
+def test_repeats_of_one_run_count_as_much_as_those_of_several():
+    known = recorded(repeats("r0", 3))
+    assert known.entries[0].runs == ("r0",) and known.entries[0].repeats == 3
+    assert known.entries[0].series[0].values == (0.2, 0.2 * 1.001, 0.2 * 1.002)
+    found = compare(known, sweep("n", HEALTHY))
+    assert (found.verdict, found.judged, found.notes) == ("ok", len(SIZES), ())
+    assert compare(known, repeats("n", 2)).verdict == "ok"
+    both = record(known, sweep("r1", HEALTHY))
+    assert both.entries[0].repeats == 4
+    assert baseline_table.recorded(both) == ["all_reduce on 4 ranks: 4 repeats from 2 runs"]
+
+
+def test_every_variant_of_a_run_is_recorded_under_its_own_key():
+    document = repeats("r0", 3)
+    document["variants"].append(
+        {**document["variants"][0], "name": "ring", "keys": {"4": key(hardware="other")}}
+    )
+    assert [entry.key["hardware"] for entry in recorded(document).entries] == ["NVIDIA H200", "other"]
+
+
+def test_a_run_with_small_messages_only_learns_why_it_is_not_judged():
+    known = recorded(sweep("r0", HEALTHY))
+    found = compare(known, sweep("n", [0.1, 4.0, 0.0, 0.0, 0.0]))
+    assert found.verdict == "not-judged"
+    assert found.notes == (
+        "1 of 3 repeats recorded: no size below 1 MiB is judged, and the run has no larger one",
+    )
+    assert found.hint == (
+        "record more repeats: clusterctl bench ... --repeats 3, then clusterctl results baseline record b"
+    )
 
 
 def test_the_same_run_counts_once():
