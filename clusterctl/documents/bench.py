@@ -101,8 +101,21 @@ class VariantResult(Part):
     proof: dict[str, Any] = Field(default_factory=dict)
 
 
-class ResultRow(Part):
-    """One message size of a collective: out of place if the program measures it, otherwise in place."""
+class ResultHalf(Part):
+    """The in-place half of a row of nccl-tests."""
+
+    time_us: float | None
+    algbw_gbps: float | None
+    busbw_gbps: float | None
+
+
+class ResultRow(Sparse):
+    """One message size of a collective: out of place if the program measures it, otherwise in place.
+
+    ``in_place`` is omitted from the document unless the program measures both.
+    """
+
+    OPTIONAL: ClassVar = frozenset({"in_place"})
 
     size_bytes: int
     time_us: float | None
@@ -110,6 +123,13 @@ class ResultRow(Part):
     busbw_gbps: float | None
     wrong: int | None
     """Wrong elements of both halves; None: not checked."""
+    in_place: ResultHalf | None = None
+
+    @property
+    def bandwidths(self) -> tuple[float, ...]:
+        """Return the bus bandwidths of the row, in GB/s."""
+        halves = (self.busbw_gbps, self.in_place.busbw_gbps if self.in_place else None)
+        return tuple(value for value in halves if value is not None)
 
 
 class ResultPoint(Sparse):
@@ -148,11 +168,14 @@ class BenchStatus(str, Enum):
     NOT_JUDGED = "not-judged"
 
 
-class BenchResult(Document):
+class BenchResult(Sparse, Document):
     """``clusterctl bench --json``; also ``results.json`` of its run.
 
-    ``proof`` has the placement of the ranks, their devices and library, and the failures.
+    ``proof`` has the placement of the ranks, their devices and library, and the failures. ``avg_busbw_gbps`` is the
+    average bus bandwidth of nccl-tests, over all rows and both halves; omitted without rows.
     """
+
+    OPTIONAL: ClassVar = frozenset({"avg_busbw_gbps"})
 
     schema_: Literal["clusterctl.bench/1"] = Field(default="clusterctl.bench/1", alias="schema")
     run: str
@@ -161,6 +184,7 @@ class BenchResult(Document):
     launcher: str | None
     status: BenchStatus
     rows: tuple[ResultRow, ...] = ()
+    avg_busbw_gbps: float | None = None
     points: tuple[ResultPoint, ...] = ()
     proof: dict[str, Any] = Field(default_factory=dict)
     variants: tuple[VariantResult, ...] = ()

@@ -14,6 +14,7 @@ HEADS = (
     *("run", "started_at", "benchmark", "library", "launcher", "status", "hardware", "np", "nodes"),
     *("size_bytes", "time_us", "algbw_gbps", "busbw_gbps", "wrong"),
     *("samples_per_s", "samples_per_s_per_rank", "efficiency", "key"),
+    *("in_place_time_us", "in_place_algbw_gbps", "in_place_busbw_gbps", "avg_busbw_gbps"),
 )
 # Spreadsheets read a cell with one of these first characters as a formula (https://owasp.org/www-community/attacks/CSV_Injection).
 _FORMULA = ("=", "+", "-", "@", "\t")
@@ -34,8 +35,10 @@ def _lines(record: Record) -> Iterator[dict[str, Any]]:
     summary = record.summary
     first: dict[str, Any] = {name: getattr(summary, name) for name in HEADS[:9]} | {"key": summary.key}
     rows, points = record.document.get("rows") or (), record.document.get("points") or ()
+    average = {"avg_busbw_gbps": record.document.get("avg_busbw_gbps")}
     for row in rows:
-        yield {**first, **{name: row.get(name) for name in HEADS[9:14]}}
+        half = {f"in_place_{name}": value for name, value in (row.get("in_place") or {}).items()}
+        yield {**first, **{name: row.get(name) for name in HEADS[9:14]}, **half, **average}
     for point in points:
         value = point.get("images_per_s") or point.get("sequences_per_s")
         each = point.get("images_per_s_per_rank") or point.get("sequences_per_s_per_rank")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from clusterctl import __version__
@@ -9,7 +11,7 @@ from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.perf_output import Row
 from clusterctl.benchmarks.scaling import between_nodes, efficiencies
 from clusterctl.documents import bench
-from clusterctl.documents.bench import BenchResult, BenchStatus, ResultPoint, ResultRow
+from clusterctl.documents.bench import BenchResult, BenchStatus, ResultHalf, ResultPoint, ResultRow
 from clusterctl.errors import LaunchError, NodeConnectionError, ResultError
 from clusterctl.launch.measure import Measured, TrainingPoint
 from clusterctl.results import proofs
@@ -21,6 +23,7 @@ _UNREADABLE = (FaultKind.UNPARSABLE, FaultKind.CRASHED)
 
 
 def _row(row: Row) -> ResultRow:
+    both = row.out_of_place.time_us is not None and row.in_place.time_us is not None
     half = row.out_of_place if row.out_of_place.time_us is not None else row.in_place
     wrongs = [half.wrong for half in (row.out_of_place, row.in_place) if half.wrong is not None]
     return ResultRow(
@@ -29,7 +32,20 @@ def _row(row: Row) -> ResultRow:
         algbw_gbps=half.algbw_gbps,
         busbw_gbps=half.busbw_gbps,
         wrong=sum(wrongs) if wrongs else None,
+        in_place=ResultHalf(
+            time_us=row.in_place.time_us,
+            algbw_gbps=row.in_place.algbw_gbps,
+            busbw_gbps=row.in_place.busbw_gbps,
+        )
+        if both
+        else None,
     )
+
+
+def average_busbw(rows: Sequence[ResultRow]) -> float | None:
+    """Return the average bus bandwidth as nccl-tests computes it: over all rows and both halves; None without rows."""
+    found = [value for row in rows for value in row.bandwidths]
+    return round(statistics.fmean(found), 6) if found else None
 
 
 def _point(entry: TrainingPoint, efficiency: float | None) -> ResultPoint:
@@ -97,13 +113,15 @@ def from_measured(measured: Measured, run: str) -> BenchResult:
     proof |= proofs.of_measured(measured)
     if measured.faults:
         proof["failures"] = [fault_document(fault) for fault in measured.faults]
+    rows = tuple(_row(row) for row in measured.sweep.rows) if measured.sweep else ()
     return BenchResult(
         run=run,
         benchmark=measured.request.benchmark,
         library=measured.library,
         launcher=measured.launcher,
         status=BenchStatus.FAILED if measured.faults else BenchStatus.OK,
-        rows=tuple(_row(row) for row in measured.sweep.rows) if measured.sweep else (),
+        rows=rows,
+        avg_busbw_gbps=average_busbw(rows),
         points=tuple(
             _point(entry, figure) for entry, figure in zip(measured.points, efficiencies(points), strict=True)
         ),

@@ -10,6 +10,7 @@ from clusterctl.benchmarks.scaling import efficiency
 from clusterctl.documents.bench import (
     BenchResult,
     BenchStatus,
+    ResultHalf,
     ResultPoint,
     ResultRow,
     Spread,
@@ -20,7 +21,7 @@ from clusterctl.documents.bench import (
 from clusterctl.documents.words import ComparisonWord
 from clusterctl.launch.interleave import Interleaved, Repeated
 from clusterctl.results import noise, proofs
-from clusterctl.results.model import fault_document, from_measured
+from clusterctl.results.model import average_busbw, fault_document, from_measured
 
 _PROVEN = ("gpudirect", "nccl", "stragglers", "paths", "sharing")
 
@@ -55,7 +56,8 @@ def from_interleaved(found: Interleaved, run: str) -> BenchResult:
     return first.model_copy(
         update={
             "status": BenchStatus.FAILED if found.faults else BenchStatus.OK,
-            "rows": tuple(_median_row(row, results[0]) for row in first.rows),
+            "rows": (rows := tuple(_median_row(row, results[0]) for row in first.rows)),
+            "avg_busbw_gbps": average_busbw(rows),
             "points": tuple(_median_point(point, variants[0]) for point in first.points),
             "proof": proof,
             "variants": tuple(variants),
@@ -208,6 +210,17 @@ def _median_row(row: ResultRow, repeats: Sequence[BenchResult]) -> ResultRow:
         algbw_gbps=_median([one.algbw_gbps for one in same]),
         busbw_gbps=_median([one.busbw_gbps for one in same]),
         wrong=sum(wrongs) if wrongs else None,
+        in_place=_median_half([one.in_place for one in same if one.in_place is not None]),
+    )
+
+
+def _median_half(halves: Sequence[ResultHalf]) -> ResultHalf | None:
+    if not halves:
+        return None
+    return ResultHalf(
+        time_us=_median([half.time_us for half in halves]),
+        algbw_gbps=_median([half.algbw_gbps for half in halves]),
+        busbw_gbps=_median([half.busbw_gbps for half in halves]),
     )
 
 

@@ -77,6 +77,7 @@ def render(record: Record) -> str:
         proven=variants.proven(compared),
         repeats=variants.repeats(compared),
         rows=rows,
+        in_place=any(row.get("in_place") for row in rows),
         points=points,
         between_nodes=[
             {"nodes": one["nodes"], "efficiency": percent(one["efficiency"])}
@@ -176,6 +177,14 @@ def _tiles(record: Record, points: Sequence[PointRow], unit: str) -> list[Tile]:
                 "Highest bus bandwidth", f"{best['busbw_gbps']:.2f}", "GB/s", f"at {size(best['size_bytes'])}"
             )
         )
+    average = record.document.get("avg_busbw_gbps")
+    if average is not None:
+        note = (
+            f"{len(rows)} sizes, both columns"
+            if any(r.get("in_place") for r in rows)
+            else f"{len(rows)} sizes"
+        )
+        tiles.append(Tile("Avg bus bandwidth", f"{average:.2f}", "GB/s", note))
     share, bound = (bounds.of(record.document).get(name) for name in ("share", "expected_busbw_gbps"))
     if share is not None and bound is not None:
         tiles.append(Tile("Share of expected", f"{share * 100:.1f}", "%", f"{bound:.1f} GB/s expected"))

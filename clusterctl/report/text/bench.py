@@ -20,18 +20,23 @@ def _where(result: BenchResult) -> str:
 
 
 def collective(result: BenchResult) -> str:
-    """Return the sweep of a collective as a table."""
-    rows = [
-        [
-            size(row.size_bytes),
-            _figure(row.time_us),
-            _figure(row.algbw_gbps),
-            _figure(row.busbw_gbps),
-            "-" if row.wrong is None else str(row.wrong),
-        ]
-        for row in result.rows
-    ]
-    return columns(["size", "time us", "algbw GB/s", "busbw GB/s", "wrong"], rows)
+    """Return the sweep of a collective as a table, with in-place columns if the program measures both."""
+    both = any(row.in_place for row in result.rows)
+    rows = []
+    for row in result.rows:
+        halves = (row, row.in_place) if both else (row,)
+        cells = [size(row.size_bytes)]
+        for half in halves:
+            figures = (half.time_us, half.algbw_gbps, half.busbw_gbps) if half else (None,) * 3
+            cells += map(_figure, figures)
+        rows.append([*cells, "-" if row.wrong is None else str(row.wrong)])
+    if not both:
+        return columns(["size", "time us", "algbw GB/s", "busbw GB/s", "wrong"], rows)
+    table = columns(["size", *(2 * ["time us", "algbw", "busbw"]), "wrong"], rows)
+    heading = table.partition("\n")[0]
+    # The words begin above the columns of time, which are right-aligned.
+    first, second = heading.index("time us"), heading.rindex("time us")
+    return f"{'':{first}}{'out-of-place, GB/s':{second - first}}in-place, GB/s\n{table}"
 
 
 def training(result: BenchResult) -> str:
@@ -60,6 +65,8 @@ def render(result: BenchResult) -> str:
     lines = [title, f"ranks on: {_where(result)}"]
     if result.rows:
         lines.append(collective(result))
+    if result.avg_busbw_gbps is not None:
+        lines.append(f"Avg bus bandwidth: {result.avg_busbw_gbps:g} GB/s")
     if result.points:
         lines.append(training(result))
     lines += trust_lines.lines(result.proof)

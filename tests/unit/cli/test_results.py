@@ -62,7 +62,7 @@ def test_a_run_is_shown_as_bench_showed_it(runs, capsys):
     code, out, _ = call(capsys, "show", "c0de")
     assert code == 0
     assert out.splitlines()[0] == f"run {SWEEP}, 2026-11-20T09:15:00Z, ok"
-    assert "1 GiB  4529.98      237.03      355.54      0" in out
+    assert "1 GiB  4529.98  237.03  355.54  4524.53  237.32  355.97      0" in out
     assert json.loads(call(capsys, "show", "c0de", "--json")[1]) == collective().document
 
 

@@ -123,7 +123,7 @@ def test_drawings_say_what_they_show_to_those_who_cannot_see_them(make):
     for attributes in drawings:
         assert set(attributes["aria-labelledby"].split()) <= set(ids)
     headings = [attributes.get("scope") for tag, attributes in found.elements if tag == "th"]
-    assert headings and all(scope in ("row", "col") for scope in headings)
+    assert headings and all(scope in ("row", "col", "colgroup") for scope in headings)
 
 
 HOSTILE = (

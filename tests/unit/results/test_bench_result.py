@@ -37,11 +37,13 @@ def training_of(*points):
 def test_the_shape_of_a_collective():
     document = model.from_measured(collective("h200-x4-all_reduce_perf-mpirun-np2-g1"), "run-1").document()
     assert list(document) == [
-        "schema", "run", "benchmark", "library", "launcher", "status", "rows", "points", "proof"
+        "schema", "run", "benchmark", "library", "launcher", "status", "rows", "avg_busbw_gbps", "points",
+        "proof",
     ]  # fmt: skip
     assert (document["schema"], document["status"], document["points"]) == ("clusterctl.bench/1", "ok", [])
     assert document["rows"][-1] == {
-        "size_bytes": 1073741824, "time_us": 3258.54, "algbw_gbps": 329.52, "busbw_gbps": 329.52, "wrong": 0
+        "size_bytes": 1073741824, "time_us": 3258.54, "algbw_gbps": 329.52, "busbw_gbps": 329.52, "wrong": 0,
+        "in_place": {"time_us": 3245.54, "algbw_gbps": 330.84, "busbw_gbps": 330.84},
     }  # fmt: skip
     assert document["proof"]["ranks"][1] == {
         "rank": 1, "host": "vm", "pid": 1768, "device": "1 [0000:00:07] NVIDIA H200"
@@ -128,9 +130,10 @@ def test_exit_codes(kinds, code):
 def test_a_table_of_sizes_reads_well():
     text = table.render(model.from_measured(collective("validation-off"), "r"))
     lines = text.splitlines()
-    assert lines[2].split() == ["size", "time", "us", "algbw", "GB/s", "busbw", "GB/s", "wrong"]
-    assert lines[3].split() == ["1", "KiB", "6.47", "0.16", "0.16", "-"]
-    assert lines[-1].split()[:2] == ["1", "GiB"]
+    assert lines[2].split() == ["out-of-place,", "GB/s", "in-place,", "GB/s"]
+    assert lines[3].split() == ["size", *(2 * ["time", "us", "algbw", "busbw"]), "wrong"]
+    assert lines[4].split() == ["1", "KiB", "6.47", "0.16", "0.16", "7.21", "0.14", "0.14", "-"]
+    assert lines[-2].split()[:2] == ["1", "GiB"]
 
 
 def test_points_of_a_curve_when_none_are_named():
@@ -138,3 +141,24 @@ def test_points_of_a_curve_when_none_are_named():
     assert default_points(2, [1, 1]) == (1, 2)
     assert default_points(2, [4]) == (1, 2)
     assert default_points(1, [4]) == (1,)
+
+
+@pytest.mark.parametrize(
+    "case", ["h200-x4-all_reduce_perf-mpirun-np2-g1", "h200-x4-alltoall_perf-mpirun-np4-g1"]
+)
+def test_the_average_is_that_of_the_program(case):
+    text = (CASES / f"{case}.txt").read_text()
+    printed = next(line.split(":")[1] for line in text.splitlines() if "Avg bus bandwidth" in line)
+    result = model.from_measured(collective(case), "run-1")
+    assert result.avg_busbw_gbps == pytest.approx(float(printed), abs=0.006)
+    assert f"Avg bus bandwidth: {result.avg_busbw_gbps:g} GB/s" in table.render(result)
+
+
+def test_both_halves_have_their_columns():
+    text = table.render(model.from_measured(collective("h200-x4-all_reduce_perf-mpirun-np2-g1"), "run-1"))
+    _, _, titles, heads, *_, last, _ = text.splitlines()
+    assert titles.split() == ["out-of-place,", "GB/s", "in-place,", "GB/s"]
+    assert heads.split() == ["size", *(2 * ["time", "us", "algbw", "busbw"]), "wrong"]
+    assert last.split() == ["1", "GiB", "3258.54", "329.52", "329.52", "3245.54", "330.84", "330.84", "0"]
+    alone = table.render(model.from_measured(collective("torch-in-place-only"), "run-1"))
+    assert "in-place" not in alone and "busbw GB/s" in alone
