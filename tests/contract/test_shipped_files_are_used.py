@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from result_documents import H200_NP2, collective, slow_rank_training
+from sample_fleet import sample_fleet
 
 from clusterctl import resources
 from clusterctl.apply import script
@@ -25,7 +26,7 @@ from clusterctl.errors import InventoryError
 from clusterctl.inventory import load, schema
 from clusterctl.lab import node_engine, recipe
 from clusterctl.plan.model import NodePlan
-from clusterctl.report.html import comparison_page, run_page
+from clusterctl.report.html import comparison_page, fleet_page, run_page
 from clusterctl.requirements import rendering
 from clusterctl.requirements.catalog import ALL
 from clusterctl.results.comparison import compare
@@ -63,6 +64,7 @@ def _reports() -> None:
     for page in (
         run_page.render(one),
         run_page.render(slow_rank_training()),
+        fleet_page.render(sample_fleet(8).document, checked_at="", next_lines=()),
         comparison_page.render(compare([one, other]), [one, other]),
     ):
         assert page.startswith("<!DOCTYPE html>")

@@ -72,3 +72,34 @@ def test_the_count_the_reasons_and_the_next_command_are_the_product(sshd_farm, r
     assert unmet == (done.stdout.splitlines()[-1].startswith("Next: clusterctl "))
     every = run_clusterctl("check", "--all", "--only", "rdma-link", inventory, env=farm.env).stdout
     assert re.search(r"^not-applicable +rdma-link ", every, re.MULTILINE)
+
+
+def test_the_page_and_the_table_fold_equal_nodes_and_have_every_reason(sshd_farm, run_clusterctl, tmp_path):
+    farm = sshd_farm(4, refusing=1)
+    wanted = "{rdma_link: {require: true}, cluster_file: {path: /etc/sysconfig/rdma/absent, content: a}}"
+    inventory = str(farm.inventory(tmp_path, requirements=wanted))
+    page = tmp_path / "fleet.html"
+    done = run_clusterctl(
+        "check", inventory, "--only", "rdma-link,cluster-file", "--html", str(page), env=farm.env
+    )
+    assert done.returncode == 1 and "refused" not in done.stderr
+    lines = done.stdout.splitlines()
+    # All nodes of the farm are this machine, so that there is one row per requirement and no column of nodes.
+    assert [line.split()[:2] for line in lines if line.startswith(("status", "unmet"))] == [
+        ["status", "requirement"],
+        ["unmet", "rdma-link"],
+        ["unmet", "cluster-file"],
+    ]
+    assert (
+        f"Next: clusterctl bootstrap {inventory} --only rdma-link,cluster-file  # shows a plan" in done.stdout
+    )
+    assert lines[-1].startswith("Next: clusterctl requirements show rdma-link")
+    text = page.read_text()
+    assert text.count('<td class="unmet"') == 2 * (1 + 4)  # one folded row, and one per node
+    for reason in (
+        "there is no RDMA device",
+        "/etc/sysconfig/rdma/absent does not exist",
+        "connection refused",
+    ):
+        assert reason in text and reason in done.stdout
+    assert all(node.name in text for node in farm.nodes)

@@ -8,9 +8,10 @@ from dataclasses import replace
 import chromium as browsers
 import pytest
 from result_documents import H200_NP2, collective, slow_rank_training
+from sample_fleet import sample_fleet
 
 from clusterctl.benchmarks.base import Fault, FaultKind
-from clusterctl.report.html import comparison_page, run_page
+from clusterctl.report.html import comparison_page, fleet_page, run_page
 from clusterctl.results.comparison import compare
 from clusterctl.trust.gpudirect import NodeProof, Proof
 
@@ -39,7 +40,7 @@ def with_variants():
              "busbw_gbps": spread(row["busbw_gbps"] / factor), "ratio": 1 / factor}
             for row in record.document["rows"]
         ]  # fmt: skip
-        variants.append({"name": name, "rows": rows, "points": []})
+        variants.append({"name": name, "repeats": 3, "rows": rows, "points": []})
     document = {**record.document, "variants": variants}
     document["proof"] = {**document["proof"], "repeats": 3}
     return run_page.render(replace(record, document=document))
@@ -84,6 +85,12 @@ def among_neighbours():
     return run_page.render(record)
 
 
+def fleet(count):
+    return fleet_page.render(
+        sample_fleet(count).document, checked_at="2026-11-24 09:00:00 UTC", next_lines=["Next: clusterctl x"]
+    )
+
+
 PAGES = {
     "sweep": lambda: run_page.render(collective()),
     "training": lambda: run_page.render(slow_rank_training()),
@@ -92,6 +99,7 @@ PAGES = {
     "variants": with_variants,
     "judged": judged,
     "neighbours": among_neighbours,
+    "fleet": lambda: fleet(64),
 }
 
 
@@ -122,6 +130,8 @@ def test_a_page_fits_its_width_and_fetches_nothing(chromium, pages, name, width)
     assert len(words) > 500
     for _, (x, _y, across, high) in chromium.texts():
         assert x >= 0 and across > 0 and high >= 9
+    if name == "fleet":
+        return
     shown = [kind for kind in ("wide", "narrow") if chromium.colour(f".chart.{kind}", "display") != "none"]
     assert shown == (["wide"] if width == DESKTOP else ["narrow"])
 

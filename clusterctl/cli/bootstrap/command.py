@@ -276,7 +276,7 @@ def exit_code(document: dict[str, Any], result: Result | None) -> int:
 
 
 def _text(document: dict[str, Any], prepared: Prepared, result: Result | None) -> str:
-    from clusterctl.cli.check.command import folded
+    from clusterctl.cli.check.output import folded
     from clusterctl.report.text.failures import step_lines
 
     told = [

@@ -28,6 +28,8 @@ class Judged:
     verdicts: HostMap[tuple[Decision, ...]]
     deviations: tuple[Deviation, ...]
     document: dict[str, Any]
+    this_machine: bool = False
+    """Whether no inventory was given or found, so that the only node is this machine."""
 
 
 def judge_fleet(
@@ -53,7 +55,8 @@ def judge_fleet(
         lambda name, _: judge.judge_node(fleet.facts[name], inventory.node(name), only, skip, fleet=fleet),
     )
     deviations = drift(facts.values_by_node, inventory.nodes, compared.values_by_node)
-    return Judged(facts, verdicts, deviations, document_of(verdicts, deviations))
+    this_machine = inventory.source is None
+    return Judged(facts, verdicts, deviations, document_of(verdicts, deviations), this_machine)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jinja2
@@ -28,12 +29,23 @@ def render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"draw": chart.draw, "swatch": chart.swatch, "size": size, "figure": figure}
+    environment.filters |= {
+        "draw": chart.draw,
+        "swatch": chart.swatch,
+        "size": size,
+        "figure": figure,
+        "breakable": breakable,
+    }
     style = Markup(resources.text("templates", "report", "style.css"))
     try:
         return environment.get_template(template).render(style=style, version=__version__, **values)
     except jinja2.UndefinedError as error:
         raise LookupError(str(error)) from error
+
+
+def breakable(text: str) -> Markup:
+    """Return a list of node names that may wrap behind each comma."""
+    return Markup("<wbr>").join(Markup.escape(visible(part)) for part in re.split(r"(?<=,)", text))
 
 
 def figure(value: float | None, digits: int = 2) -> str:

@@ -127,6 +127,7 @@ def _table(rows: Sequence[VerdictRow], *, alike: bool, width: int | None) -> Ite
     indent = sum(sizes) + 2 * len(sizes)
     if width is not None and width - indent < _REASON_CHARACTERS:
         indent = min(4, max(0, width - _REASON_CHARACTERS))
+        cells[0] = [*heads[:-1], ""]
     before: list[str] = []
     for cell in cells:
         # A requirement is named once; its other answers follow below.
@@ -141,6 +142,9 @@ def _line(row: Sequence[str], sizes: Sequence[int], indent: int, width: int | No
         yield (start + row[-1]).rstrip()
         return
     parts = textwrap.wrap(row[-1], max(width - indent, 20), break_long_words=False, break_on_hyphens=False)
+    if not parts:
+        yield start.rstrip()
+        return
     if len(start) > indent:
         yield start.rstrip()
         start = " " * indent

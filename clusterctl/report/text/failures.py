@@ -20,7 +20,7 @@ _WHERE = re.compile(r"\S+ \(([^()]*)\): ")
 _PLACE = re.compile(r"\([^()]*\)")
 
 
-def _add(kinds: Kinds, key: tuple[str, ...], message: str, name: str) -> None:
+def add_message(kinds: Kinds, key: tuple[str, ...], message: str, name: str) -> None:
     """Add a message; a leading node name is removed, and its address is kept but not compared."""
     message = message.removeprefix(f"{name}: ")
     found = _WHERE.match(message)
@@ -40,7 +40,7 @@ def failure_lines(failures: Mapping[str, Failure]) -> Iterator[str]:
     kinds = Kinds()
     hints: dict[str, str | None] = {}
     for name, failure in failures.items():
-        _add(kinds, (failure.kind.value,), failure.message, name)
+        add_message(kinds, (failure.kind.value,), failure.message, name)
         hints.setdefault(name, failure.hint)
     shown = list(kinds.found.items())
     more = len(shown) - KINDS_SHOWN
@@ -91,7 +91,7 @@ def rootless_lines(
         if found is None or found.root.available:
             continue
         if name in changing or any(verdict.status.value == "unknown" for verdict in judged):
-            _add(kinds, (), found.root.detail, name)
+            add_message(kinds, (), found.root.detail, name)
     for why, names, differs in kinds.found.values():
         yield f"{named(names, _ALL_NAMES)}: without root: {Kinds.said(why, differs)}".replace("\n", "\n    ")
     if kinds.found:

@@ -19,14 +19,17 @@ def next_lines(
     ``bootstrap`` is the command that covers the same nodes and requirements as the check; None if no node can be
     contacted, as in a replay. bootstrap counts as able to fix a requirement if it has a step on any node.
     """
-    open_ends: dict[str, bool] = {}
+    order: dict[str, None] = {}
+    open_ends, with_steps = set(), set()
     for outcome in verdicts:
         for verdict in outcome:
+            order[verdict.requirement] = None
             if verdict.status.value in ("unmet", "unknown"):
-                can = bool(verdict.steps) or open_ends.get(verdict.requirement, False)
-                open_ends[verdict.requirement] = can
-    fixable = [name for name, can in open_ends.items() if can and bootstrap is not None]
-    others = [name for name in open_ends if name not in fixable]
+                open_ends.add(verdict.requirement)
+            if verdict.steps:
+                with_steps.add(verdict.requirement)
+    fixable = [name for name in order if name in with_steps and bootstrap is not None]
+    others = [name for name in order if name in open_ends and name not in fixable]
     if bootstrap is not None and fixable:
         yield from _line(shlex.join(bootstrap), f"shows a plan for {', '.join(fixable)}, and asks", width)
     if others:

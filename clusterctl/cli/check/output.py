@@ -1,0 +1,92 @@
+"""What ``check`` prints and writes: the text for people, reports in files, and the command to type next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterctl.cli import console, report_files
+
+if TYPE_CHECKING:
+    from clusterctl.cli.check.run import Judged
+    from clusterctl.requirements.base import Decision
+    from clusterctl.transport.base import HostMap
+
+
+def bootstrap_command(
+    judged: Judged,
+    inventory: Path | None,
+    limit: Sequence[str] | None,
+    only: Sequence[str] | None,
+    skip: Sequence[str] | None,
+) -> tuple[str, ...]:
+    """Return the bootstrap command for the same nodes and requirements as this check."""
+    words = ["clusterctl", "bootstrap"]
+    if inventory is not None:
+        words.append(str(inventory))
+    elif judged.this_machine:
+        words.append("--local")
+    for flag, values in (("--limit", limit), ("--only", only), ("--skip", skip)):
+        words += [word for value in values or () for word in (flag, value)]
+    return tuple(words)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReports:
+    """The files to write besides the output; None for those that were not requested."""
+
+    junit: Path | None
+    prometheus: Path | None
+    html: Path | None
+
+    def write(self, judged: Judged, bootstrap: tuple[str, ...] | None, *, strict: bool) -> None:
+        """Write the requested files; ``bootstrap`` is the command to name as the next one."""
+        if self.junit is not None:
+            from clusterctl.report import junit
+
+            report_files.write(self.junit, junit.render(judged.document, strict=strict))
+        if self.prometheus is not None:
+            from clusterctl.report import prometheus
+
+            report_files.write(self.prometheus, prometheus.render(judged.document, checked_at_s=time.time()))
+        if self.html is not None:
+            from clusterctl.report.html import fleet_page
+            from clusterctl.report.text.next_step import next_lines
+
+            lines = list(next_lines(judged.verdicts.values_by_node.values(), bootstrap))
+            page = fleet_page.render(judged.document, checked_at=_checked_at(judged), next_lines=lines)
+            report_files.write(self.html, page)
+
+
+def _checked_at(judged: Judged) -> str:
+    """Return when the last node answered, which for a replay is not today."""
+    seconds = max((facts.gathered_at for facts in judged.facts.values_by_node.values()), default=time.time())
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def text(judged: Judged, bootstrap: tuple[str, ...] | None, *, every: bool) -> str:
+    """Return the report for people; ``every`` also lists the verdicts that need no attention."""
+    from clusterctl.report.text import check as check_table
+    from clusterctl.report.text.failures import rootless_lines
+    from clusterctl.report.text.next_step import next_lines
+
+    width, answered = console.width(), judged.verdicts.values_by_node
+    summary = check_table.summary_line(judged.document["summary"], len(judged.verdicts))
+    last = [*check_table.wrapped(summary, width), *next_lines(answered.values(), bootstrap, width)]
+    blocks = (
+        check_table.folded(judged.verdicts, width, every=every),
+        "\n".join(rootless_lines(judged.facts.values_by_node, answered)),
+        check_table.drift_text(judged.deviations, answered, width),
+        "\n".join(last),
+    )
+    return "\n\n".join(block for block in blocks if block)
+
+
+def folded(verdicts: HostMap[tuple[Decision, ...]], width: int | None = None) -> str:
+    """Return the verdicts as a table for people; nodes with the same verdict share a row."""
+    from clusterctl.report.text import check as check_table
+
+    return check_table.folded(verdicts, width, reasons=False)
