@@ -9,6 +9,7 @@ packages=(
   locales                                # a program in another language
   openssh-server openssh-client sudo     # transport
   openmpi-bin slurmctld slurmd slurm-client munge           # launch
+  zsh fish                               # shell completion
   busybox-static tcsh pciutils strace util-linux            # the probe and the runner under other shells
   iproute2 debootstrap debian-archive-keyring zstd cpio e2fsprogs qemu-system-x86 ipxe-qemu qemu-utils  # lab
   rpm createrepo-c                       # packages that a controller carries, and a repository of the RHEL family

@@ -16,6 +16,7 @@ import typer
 
 from clusterctl import __version__, log
 from clusterctl.cli import console, verbs
+from clusterctl.cli.completion import REQUEST
 from clusterctl.cli.exit_codes import INTERRUPTED, READER_GONE
 from clusterctl.cli.help.application import Application
 from clusterctl.cli.terminal import color, interrupt
@@ -135,10 +136,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     _start_lean()
     _be_somebody()
     console.open_closed_streams()
+    arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        arguments = _hoisted(sys.argv[1:] if argv is None else argv)
-        interrupt.begin(arguments)
-        code = _run(arguments)
+        if arguments[:1] == [REQUEST]:
+            code = _complete(arguments[1:])
+        else:
+            arguments = _hoisted(arguments)
+            interrupt.begin(arguments)
+            code = _run(arguments)
         console.flush()
     except console.ReaderGoneError:
         # The reader of stdout (head, less) closed it; by the shell's convention, exit without a message.
@@ -148,6 +153,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.error(f"error: {error.message}")
         return error.exit_code
     return code
+
+
+def _complete(request: Sequence[str]) -> int:
+    from clusterctl.cli.completion import answer
+
+    console.data(answer.text(request, application))
+    return 0
 
 
 def _hint(error: Any) -> str | None:

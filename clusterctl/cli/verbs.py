@@ -38,6 +38,7 @@ _IN_ORDER = (
     ("lab", "lab", "app"),
     ("help", "help.command", "show"),
     ("version", "version", "version"),
+    ("completion", "completion.command", "print_script"),
 )
 """Each command in the order of the help, its module in this package, and the function or application in it."""
 

@@ -62,7 +62,9 @@ def stragglers(entry: Mapping[str, Any]) -> list[str]:
 def baseline(entry: Mapping[str, Any]) -> list[str]:
     """Return the lines on the comparison with a baseline (``proof.baseline``)."""
     judged, of = entry.get("judged"), entry.get("figures")
-    some = f"{judged} of {of} figures judged" if of and judged != of and entry["verdict"] != "no-match" else ""
+    some = (
+        f"{judged} of {of} figures judged" if of and judged != of and entry["verdict"] != "no-match" else ""
+    )
     reason = "; ".join(text for text in (some, entry["reason"]) if text)
     noisy = [
         (row["size_bytes"], row["cv"], row["repeats"], row["needed"]) for row in entry.get("too_noisy") or ()
