@@ -19,7 +19,7 @@ import facts_recorded as recorded
 
 import clusterctl
 from clusterctl import foreign
-from clusterctl.apply import records
+from clusterctl.apply import present, records
 from clusterctl.benchmarks import neighbours, perf_output, training
 from clusterctl.benchmarks.live_output import LiveOutput
 from clusterctl.benchmarks.without_nccl_log import without_log
@@ -300,6 +300,7 @@ def parsers() -> tuple[Parser, ...]:
             ("rank\t0\t12\t/lib/a.so\tab\nversion\t2.27\n",),
         ),
         Parser("results.damage", lambda text: damage.parsed(text, dict), ('{"a": [NaN]}',), (ValueError, TypeError)),
+        Parser("apply.present", lambda text: present.parse(text, ("/a", "/b")), ("@absent\n@file 644 4 b25lCg==\n",)),
         Parser("apply.records", lambda text: records.parse(text, NONCE), (f"@{NONCE} 12 done c3RlcA==",)),
         *of_tools,
         Parser("inventory.imports.ansible_yaml", _imported("a.yml", kinds.Kind.ansible), texts, (ClusterctlError,)),
