@@ -10,7 +10,7 @@ from clusterctl import model_errors
 from clusterctl.apply import carry, journal, script
 from clusterctl.apply.engine import Engine, Prepared, Result, judged, merge, named, planned
 from clusterctl.apply.journal import Options
-from clusterctl.apply.rounds import Rounds
+from clusterctl.apply.rounds import Announce, Rounds
 from clusterctl.errors import PlanError
 from clusterctl.facts import document as facts_document
 from clusterctl.facts.model.node import NodeFacts
@@ -115,11 +115,11 @@ def _whole(planned: PlannedStep, facts: NodeFacts) -> PlannedStep | None:
     return None if content is None else replace(planned, step=replace(step, content=content))
 
 
-def apply(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
+def apply(engine: Engine, prepared: Prepared, run: RunDir, announce: Announce | None = None) -> Result:
     """Apply the plan in batches and rounds until no new step can be planned; return outcomes and final verdicts.
 
     After each round the facts of its nodes are gathered again, over new connections if a fact may depend on the
     login. Nodes without steps are not contacted again. An empty plan only records the state of the run, so that a run
-    with unreachable nodes can be resumed.
+    with unreachable nodes can be resumed. ``announce`` is called before each later round.
     """
-    return Rounds(engine, prepared, run).execute()
+    return Rounds(engine, prepared, run, announce).execute()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,11 +29,17 @@ from clusterctl.transport.fanout import fan_out
 LIMIT = 4
 """The maximum number of rounds per node and run; a requirement still unmet then needs an operator."""
 
+Announce = Callable[[int, Plan, "HostMap[NodeFacts]"], None]
+"""Receives a later round before it is applied: its number, its plan, and the facts that the plan is based on."""
+
 
 class Rounds:
     """One part of a run, from the first change to the last verdict."""
 
-    def __init__(self, engine: Engine, prepared: Prepared, run: RunDir) -> None:
+    def __init__(
+        self, engine: Engine, prepared: Prepared, run: RunDir, announce: Announce | None = None
+    ) -> None:
+        self._announce = announce
         self._engine = engine
         self._prepared = prepared
         self._run = run
@@ -105,13 +111,19 @@ class Rounds:
 
     def _round(self, plans: Mapping[str, NodePlan]) -> None:
         """Apply the plans of some nodes concurrently, then gather their facts again."""
-        self._store(plans)
+        later = self._is_later(plans)
+        if later:
+            self._store(plans)
         busy = [self._nodes[name] for name in plans]
         for name, plan in plans.items():
             self._rounds[name] = self._rounds.get(name, 0) + 1
             left = self._left_over(name)
             asked = frozenset(p for p in plan.steps if script.step_key(p) not in left)
             self._tried[name] = self._tried.get(name, frozenset()) | asked
+        if later and self._announce is not None:
+            # A node that had nothing to do in the first round begins with the second one of the others.
+            number = max(2, *(self._rounds[name] for name in plans))
+            self._announce(number, Plan(tuple(plans.values())), HostMap(self._facts))
         answered = fan_out(
             busy,
             self._engine.kept.over(self._engine.connect),
@@ -129,13 +141,16 @@ class Rounds:
                 self._keep(name, outcome)
         self._look_again(busy)
 
-    def _store(self, plans: Mapping[str, NodePlan]) -> None:
-        """Write the plan to disk before it is applied; the plan of the first round is there already."""
+    def _is_later(self, plans: Mapping[str, NodePlan]) -> bool:
+        """Return whether plans were made after the first round, whose plan is on disk and has been shown already."""
         first = {id(plan) for plan in self._prepared.plan.nodes}
-        if any(id(plan) not in first for plan in plans.values()):
-            stored = plan_model.from_document(self._run.read("plan"))
-            merged = merge(stored, Plan(tuple(plans.values())))
-            self._run.write("plan", plan_model.to_document(merged))
+        return any(id(plan) not in first for plan in plans.values())
+
+    def _store(self, plans: Mapping[str, NodePlan]) -> None:
+        """Write the plan of a later round to disk before it is applied."""
+        stored = plan_model.from_document(self._run.read("plan"))
+        merged = merge(stored, Plan(tuple(plans.values())))
+        self._run.write("plan", plan_model.to_document(merged))
 
     def _count(self, name: str, outcome: NodeOutcome) -> None:
         """Count a failed node, once over all rounds."""
