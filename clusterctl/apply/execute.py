@@ -45,6 +45,10 @@ class StepOutcome:
     round: int = 1
     """The round, within this part of the run, in which the step was planned."""
     cause: Cause | None = None
+    undo: str = ""
+    """Of a step of an undo: what undo does with it, as a sign and a sentence (``- remove /etc/x``)."""
+    diff: tuple[str, ...] = ()
+    """Of a planned step of an undo: the lines that change in its file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,11 @@ class Event(str, Enum):
     """The node's journal does not have the requested run; one ``KNOWN`` per existing run follows."""
     KNOWN = "known"
     REFUSED = "refused"
+    WOULD = "would"
+    """What undo does with an entry: a sign (``-``, ``~``, or ``.`` for no change) and a sentence."""
+    PRIOR = "prior"
+    """The text that undo restores; only in a list, followed by ``PRESENT``, the text that the file has now."""
+    PRESENT = "present"
     BEGIN = "begin"
     NOTE = "note"
     CHANGED = "changed"
@@ -37,7 +42,7 @@ class Event(str, Enum):
     DONE = "done"
 
 
-_IN_WORDS_OF_TOOLS = (Event.NOTE, Event.FAILED)
+_IN_WORDS_OF_TOOLS = (Event.NOTE, Event.FAILED, Event.WOULD)
 """Events whose detail quotes tools: dnf, for one, prints repository URLs with credentials, and records go to disk."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -10,8 +11,11 @@ from clusterctl.apply.drive import drive
 from clusterctl.apply.execute import StepOutcome, StepStatus
 from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.inventory.model import Node
+from clusterctl.plan import file_diff
 from clusterctl.transport.base import Failure, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
+
+_RESTORED = re.compile(r"~ restore (/.*) \([0-7]+ \S+\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class _Follower:
         self.known: tuple[str, ...] | None = None
         self.refused: str | None = None
         self.ended = False
+        self._prior: dict[int, str] = {}
 
     def follow(self, record: JournalRecord) -> None:
         if record.event is Event.RUN:
@@ -53,6 +58,15 @@ class _Follower:
         elif record.event is Event.ENTRY:
             requirement, _, description = record.detail.partition(" ")
             self.steps[record.number] = StepOutcome(requirement, description, StepStatus.PLANNED)
+        elif record.number in self.steps and record.event is Event.WOULD:
+            self.steps[record.number] = replace(self.steps[record.number], undo=record.detail.strip())
+        elif record.event is Event.PRIOR:
+            self._prior[record.number] = record.detail
+        elif record.number in self.steps and record.event is Event.PRESENT:
+            step = self.steps[record.number]
+            path = _RESTORED.fullmatch(step.undo)
+            lines = file_diff.diff(path[1] if path else "", record.detail, self._prior.pop(record.number, ""))
+            self.steps[record.number] = replace(step, diff=lines)
         elif record.number in self.steps and record.event is Event.NOTE:
             step = self.steps[record.number]
             self.steps[record.number] = replace(step, notes=(*step.notes, record.detail.strip()))

@@ -88,6 +88,18 @@ do_write_block() {
   reason="$target does not contain the block that was written to it"
 }
 
+would_write_block() {
+  kept target; target=$value
+  kept name; name=$value
+  if [ -f "$entry/had" ]; then
+    would="~ restore the block $name in $target"
+  elif [ -e "$entry/absent" ]; then
+    would="- remove the block $name from $target, and the file if nothing else is in it"
+  else
+    would="- remove the block $name from $target"
+  fi
+}
+
 undo_write_block() {
   kept target; target=$value
   kept name; name=$value

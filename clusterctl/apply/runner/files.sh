@@ -146,6 +146,15 @@ remove_folders() { # remove the directories that this step created, if they are 
   return 0
 }
 
+would_write_file() {
+  kept target; target=$value
+  if [ -e "$entry/absent" ]; then
+    would="- remove $target"
+  else
+    would="~ restore $target ($(stat -c '%a %U' "$entry/prior"))"
+  fi
+}
+
 undo_write_file() {
   kept target; target=$value
   scratch_for
@@ -211,6 +220,11 @@ do_write_value() {
   reason="$1 reads '$(cat "$1")' after '$2' was written"
 }
 
+would_write_value() {
+  kept path; would=$value
+  kept prior; would="~ write $value to $would"
+}
+
 undo_write_value() {
   kept path; path=$value
   kept prior; prior=$value
@@ -272,6 +286,11 @@ put_aside() { rm -rf "$1.clusterctl-old" && { ! is_there "$1" || mv "$1" "$1.clu
 
 is_our_tree() { # PATH; always true for entries of earlier versions, which do not record it
   [ ! -f "$entry/wrote" ] || { [ -f "$1/.clusterctl-tree" ] && ours "$(cat "$1/.clusterctl-tree")"; }
+}
+
+would_put_tree() {
+  kept path
+  if [ -e "$entry/existed" ]; then would="~ restore the directory $value"; else would="- remove the directory $value"; fi
 }
 
 undo_put_tree() {

@@ -238,6 +238,14 @@ note_brought() { # MANAGER LATE
   note_remains "$1" "$2"
 }
 
+would_install_packages() {
+  if [ -s "$entry/brings" ]; then
+    would="- remove the packages $(tr '\n' ' ' <"$entry/brings")"
+  else
+    would='. no package to remove: the run installed none'
+  fi
+}
+
 undo_install_packages() {
   carried=
   kept manager; manager=$value

@@ -18,6 +18,8 @@ prior_reboot() {
   keep boot "$boot"
 }
 
+would_reboot() { would='. a reboot cannot be taken back'; }
+
 undo_reboot() { :; }
 
 at_work() { # print users, jobs and programs that a reboot would interrupt, one per line

@@ -37,6 +37,12 @@ ours_in_hex() { # WORD
   return 1
 }
 
+would_set_register() {
+  kept device; would=$value
+  kept register; would="$value of $would"
+  kept prior; would="~ write $value to $would"
+}
+
 undo_set_register() {
   kept device; device=$value
   kept register; register=$value
@@ -78,6 +84,12 @@ do_command() {
   reason='the command succeeded, but its check still fails afterwards'
 }
 
+would_command() { # the description names the change, because the command may be a long script
+  kept undo
+  if [ -n "$value" ]; then would='~ take back:'; else would='. nothing to take back:'; fi
+  kept description; would="$would $value"
+}
+
 undo_command() {
   kept seconds; seconds=$value
   kept undo
@@ -94,6 +106,8 @@ do_load_module() {
   logged modprobe "$1" || return 1
   reason="modprobe $1 succeeded, but the module is not loaded"
 }
+
+would_load_module() { kept module; would="- unload the module $value"; }
 
 undo_load_module() {
   kept module

@@ -88,6 +88,8 @@ list_undo() {
       continue
     fi
     announce "$number" entry
+    say_intent
+    say_texts
     say_packages
     note_unsealed
     ! made_again || record "$number" note "$reason"
@@ -95,14 +97,28 @@ list_undo() {
   record 0 done
 }
 
+say_intent() { # record what undo does with the step at $entry, which has been checked: a sign (+ ~ - .) and a sentence
+  would=
+  "would_$kind"
+  record "$number" would "$would"
+}
+
+say_texts() { # record the text of a file that will be restored and the one that it has now, for a diff
+  [ "$kind" = write_file ] && [ -f "$entry/prior" ] && [ -f "$target" ] || return 0
+  for found in "$entry/prior" "$target"; do
+    [ "$(stat -L -c %s "$found")" -le 65536 ] || return 0
+  done
+  record "$number" prior "$(cat "$entry/prior")"
+  record "$number" present "$(cat "$target")"
+}
+
 note_unsealed() {
   [ -z "$unsealed" ] || record "$number" note \
     'an earlier version of clusterctl wrote this journal entry without checksums: check the result by hand'
 }
 
-say_packages() { # note what undo removes with the step at $entry, if it installed packages
+say_packages() { # note what undo removes together with the packages of the step at $entry
   [ -f "$entry/brings" ] || return 0
-  [ ! -s "$entry/brings" ] || record "$number" note "removes $(tr '\n' ' ' <"$entry/brings")"
   left_by=$(cut -d ' ' -f 2- "$entry/etc-brought" 2>/dev/null | tr '\n' ' ')
   [ -z "$left_by" ] || record "$number" note "removes their remaining files in /etc, unless changed: $left_by"
   for of_kind in users groups; do

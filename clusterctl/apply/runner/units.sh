@@ -86,6 +86,16 @@ may_stop() { # UNIT: fail with $reason if the unit is in use
   done
 }
 
+would_enable_unit() {
+  would=
+  kept active
+  case $value in active | activating | reloading) ;; *) would=stop ;; esac
+  kept enabled
+  [ "$value" = enabled ] || would="${would:+$would and }disable"
+  kept unit
+  if [ -n "$would" ]; then would="- $would $value"; else would=". leave $value enabled and active, as it was"; fi
+}
+
 undo_enable_unit() {
   kept unit; unit=$value
   kept active
@@ -138,6 +148,8 @@ restart() { # UNIT ADVICE
 }
 
 do_restart_unit() { restart "$1" 'end these and run this again'; }
+
+would_restart_unit() { kept unit; would="~ restart $value"; }
 
 undo_restart_unit() {
   kept unit

@@ -142,7 +142,7 @@ def test_every_class_of_a_step_is_one_kind_of_the_plan():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("part", ["so", "prior", "do", "undo"])
+@pytest.mark.parametrize("part", ["so", "prior", "do", "would", "undo"])
 def test_every_kind_of_step_has_its_functions(kind, part):
     text = "".join((script.RUNNER / name).read_text() for name in script.COMMON)
     assert f"\n{part}_{kind.replace('-', '_')}() {{" in text

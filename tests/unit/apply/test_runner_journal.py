@@ -50,7 +50,9 @@ def test_what_a_later_run_has_made_again_is_not_taken_back_with_an_earlier_one(r
         mark.unlink(missing_ok=True)
         runner.apply(*steps, run=run)
     assert [(r.number, r.event.value) for r in runner.list("early").records if r.number] == [
-        *((3, "entry"), (2, "entry"), (2, "note"), (1, "entry"), (1, "note"))
+        *((3, "entry"), (3, "would")),
+        *((2, "entry"), (2, "would"), (2, "note")),
+        *((1, "entry"), (1, "would"), (1, "note")),
     ]
     refused = [r for r in runner.undo("early").records if r.event.value in ("failed", "changed")]
     assert [(r.number, r.event.value) for r in refused] == [(3, "changed"), (2, "failed"), (1, "failed")]

@@ -64,9 +64,9 @@ def test_a_listing_names_all_that_goes_with_the_packages(apt):
     entry = runner.state / "journal/run1/0001"
     (entry / "etc-brought").write_text("- /etc/thing.d\n0123 /etc/thing.d/a file\n")
     (entry / "groups-brought").write_text("things\n")
-    assert runner.list().events(1) == [(1, "entry"), *[(1, "note")] * 4]
+    assert runner.list().events(1) == [(1, "entry"), (1, "would"), *[(1, "note")] * 3]
+    assert runner.list().detail("would").strip() == "- remove the packages libdep pciutils"
     assert [r.detail.strip() for r in runner.list().records if r.event.value == "note"] == [
-        "removes libdep pciutils",
         "removes their remaining files in /etc, unless changed: /etc/thing.d /etc/thing.d/a file",
         "removes the groups things",
         "an earlier version of clusterctl wrote this journal entry without checksums: check the result by hand",
