@@ -22,9 +22,12 @@ class StepStatus(str, Enum):
 
 
 class Step(Sparse):
-    """One step of one node; ``round`` is absent for the first round, because most runs have no other."""
+    """One step of one node; ``round`` is absent for the first round, because most runs have no other.
 
-    OPTIONAL: ClassVar = frozenset({"reason", "notes", "round"})
+    ``undo`` is what an undo does with the step: ``remove /etc/x``.
+    """
+
+    OPTIONAL: ClassVar = frozenset({"reason", "notes", "round", "undo"})
 
     requirement: str
     description: str
@@ -32,6 +35,7 @@ class Step(Sparse):
     reason: str | None = None
     notes: tuple[str, ...] | None = None
     round: int | None = None
+    undo: str | None = None
 
 
 class StepSummary(Part):

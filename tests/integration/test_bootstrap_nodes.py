@@ -317,7 +317,7 @@ def test_an_undo_names_the_node_that_is_down_once_and_runs_by_their_ids(sshd_far
     # Never in earnest: the nodes' state is this machine's.
     done = run_clusterctl("undo", "--dry-run", inventory, env=farm.env)
     assert done.returncode == 1
-    assert done.stderr.count("node02") == 1 and "node02: refused" in done.stderr
+    assert (done.stdout + done.stderr).count("node02") == 1 and "node02: refused" in done.stdout
     assert "None" not in done.stdout + done.stderr
     for name in ("nope", "..", "runs/", "20200101T000000Z-check-0000"):
         done = run_clusterctl("undo", "--dry-run", "--run", name, inventory, env=farm.env)
@@ -357,9 +357,14 @@ def test_saying_no_changes_nothing_and_json_still_tells_the_plan(
         assert ended.value.exit_code == 1
         out, err = capsys.readouterr()
         assert "nothing was changed" in err
-        more = "clusterctl then checks the nodes again and may plan further steps."
-        assert (more in err) == (verb is bootstrap_verb.bootstrap)
-        assert (out != "") == as_json
+        # The question is about a plan that is on the screen, whatever holds stdout.
+        undoes = verb is undo_verb.undo
+        assert ("clusterctl then checks the nodes again and may plan further steps." in err) == (not undoes)
+        sign, what = ("-", f"remove {root / name}/etc/one.conf") if undoes else ("+", "write etc/one.conf")
+        assert f"  {sign} toy  {what}" in err
+        assert "Plan: 4 changes on 1 node, 0 restarts, 0 reboots" in err
+        if not as_json:
+            assert out.rstrip().endswith("0 reboots") and out.strip() in err
         return json.loads(out) if as_json else None
 
     document = told(bootstrap_verb.bootstrap, runs=tmp_path / "runs")
@@ -375,7 +380,10 @@ def test_saying_no_changes_nothing_and_json_still_tells_the_plan(
     if as_json:
         assert document["nodes"][0]["run"] == run.id
         assert document["summary"] == {"changed": 0, "failed": 0, "planned": 4, "unreachable": 0}
-    assert questions == ["apply 4 steps?", "undo on 1 node?"]
+    assert questions == [
+        "Apply 4 changes on 1 node, and what becomes possible then?",
+        "Undo on 1 node?",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,17 @@ class Journey:
         self.two = _inventory(mesh, folder / "two.yaml", ["gpu01", "gpu02"])
 
     def clusterctl(self, *arguments):
+        done = self.command(*arguments, "--json")
+        return done.returncode, json.loads(done.stdout), done.stderr
+
+    def command(self, *arguments):
         done = subprocess.run(
-            (str(Path(sys.executable).with_name("clusterctl")), *arguments, "--json"),
+            (str(Path(sys.executable).with_name("clusterctl")), *arguments),
             capture_output=True, text=True, timeout=180, check=False,
             env={**os.environ, **self.mesh.env, "CLUSTERCTL_RUNS": str(self.folder / "runs")},
         )  # fmt: skip
         assert done.returncode in (0, 1), done.stdout + done.stderr
-        return done.returncode, json.loads(done.stdout), done.stderr
+        return done
 
     def bootstrap(self, inventory, *options):
         return self.clusterctl("bootstrap", inventory, "--only", "ssh-mesh", "--yes", *options)
@@ -85,7 +89,9 @@ def journey(tier_unavailable, tmp_path_factory):
 def _travel(told):
     by_name = told.by_name
     told.before = told.files()
-    told.first = told.bootstrap(told.all)
+    told.text = told.command("bootstrap", told.all, "--only", "ssh-mesh", "--yes").stdout
+    [report] = told.folder.glob("runs/*/report.json")
+    told.first = json.loads(report.read_text())
     told.meshed = told.files()
     told.keys = {name: told.key_of(name).read_text() for name in by_name}
     told.logins = {(a, b): told.ssh(a, b, WHO) for a, b in PAIRS}
@@ -136,13 +142,27 @@ def _lend(told, owner, thief, victim):
 
 
 def test_bootstrap_makes_keys_first_and_lets_them_in_next(journey):
-    status, document, _ = journey.first
-    assert status == 0
+    document = journey.first
     # Per node a key in the first round, and in the second host keys, ssh_config and authorized_keys.
     assert document["summary"] == {"changed": 12, "failed": 0, "planned": 0, "unreachable": 0}
     for node in document["nodes"]:
         assert [step.get("round", 1) for step in node["steps"]] == [1, 2, 2, 2]
         assert [verdict["reason"] for verdict in node["verdicts"]] == ["3 nodes can log in to each other"]
+
+
+def test_each_round_is_shown_before_it_is_applied_and_all_changes_at_the_end(journey):
+    first, _, rest = journey.text.partition("\nRound 2: ")
+    later, _, applied = rest.partition("\nApplied in 2 rounds: ")
+    assert "Plan: 3 changes on 3 nodes, 0 restarts, 0 reboots\n" in first
+    assert later.startswith(
+        "9 changes on 3 nodes, 0 restarts, 0 reboots\ngpu[01-03] (3 nodes):\n  + ssh-mesh  Pin "
+    )
+    assert "      + # BEGIN clusterctl ssh-mesh\n" in later
+    assert applied.startswith(
+        "12 changes on 3 nodes, 0 restarts, 0 reboots\ngpu[01-03] (3 nodes):\n  ~ ssh-mesh  Make "
+    )
+    assert [text.count(" ssh-mesh  ") for text in (first, later, applied)] == [1, 3, 4]
+    assert "      +" not in applied
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=" to ".join)

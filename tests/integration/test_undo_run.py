@@ -96,6 +96,6 @@ def test_a_damaged_journal_fails_the_undo_and_names_node_entry_and_path(farm, ru
         assert "undo --run RUN" in nodes["node02"]["error"]["hint"]
     shown = run_clusterctl("undo", "--dry-run", *words[2:], env=farm.env)
     assert shown.returncode == 1
-    assert "is damaged" in " ".join(shown.stderr.split())
+    assert "is damaged" in " ".join(shown.stdout.split())
     # The entry is still there: another undo fails too.
     assert run_clusterctl("undo", *words, env=farm.env).returncode == 1

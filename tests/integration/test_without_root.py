@@ -28,11 +28,11 @@ def _bootstrap(run_clusterctl, fleet, *options, password=None):
 def test_a_dry_run_says_that_the_steps_will_need_root(fleet, run_clusterctl):
     done = _bootstrap(run_clusterctl, fleet, "--dry-run")
     assert done.returncode == 1
-    assert "node[01-02] (2): without root: not root, and sudo without a password was refused" in done.stderr
-    assert "hint: every step needs root; allow sudo without a password" in done.stderr
-    assert "CLUSTERCTL_SUDO_PASSWORD" in done.stderr
+    assert "node[01-02] (2): without root: not root, and sudo without a password was refused" in done.stdout
+    assert "hint: every step needs root; allow sudo without a password" in done.stdout
+    assert "CLUSTERCTL_SUDO_PASSWORD" in done.stdout
     done = _bootstrap(run_clusterctl, fleet, "--dry-run", password="the right one")
-    assert "without root" not in done.stderr
+    assert "without root" not in done.stdout and "(new file, mode 644)\n      + a line\n" in done.stdout
 
 
 def test_a_refused_password_leaves_the_verdicts_and_says_why_nothing_was_done(fleet, run_clusterctl):
@@ -40,7 +40,7 @@ def test_a_refused_password_leaves_the_verdicts_and_says_why_nothing_was_done(fl
     assert done.returncode == 1
     assert f"unmet   cluster-file  {FILE} does not exist" in done.stdout
     assert "unreachable: 0" in done.stdout
-    assert "sudo refused the password" in done.stderr and "correct $CLUSTERCTL_SUDO_PASSWORD" in done.stderr
+    assert "sudo refused the password" in done.stdout and "correct $CLUSTERCTL_SUDO_PASSWORD" in done.stdout
     assert "a wrong one" not in done.stdout + done.stderr
     assert not FILE.exists()
     done = _bootstrap(run_clusterctl, fleet, "--yes", "--json", password="a wrong one")

@@ -12,6 +12,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.cli.bootstrap import permits as permits_of
+from clusterctl.cli.bootstrap.shown import Shown
 from clusterctl.cli.named_inventory import LocalOption, to_change
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from clusterctl.documents import steps
     from clusterctl.inventory.model import Inventory, Node
     from clusterctl.rundir import RunDir
+    from clusterctl.transport.base import Failure
     from clusterctl.transport.kept import Kept
 
 # Well below the default limit of 1024 open files per process.
@@ -128,13 +130,12 @@ def bootstrap(
             engine = permits.on(_engine(session, run, kept, judge.subjects_read(wanted, unwanted)))
             prepared = engine_of.prepare(engine, session.inventory, Options(wanted, unwanted, rolling), run)
 
-        _say_planned(prepared, permits, steps_too=not as_json or not yes)
-        steps = sum(len(node.steps) for node in prepared.plan.nodes)
-        result = None
-        declined = not dry_run and steps > 0 and not yes and not console.confirm(f"apply {steps} steps?")
-        # A run with unreachable nodes is recorded even without steps, so that it can be resumed.
-        if not dry_run and not declined and (steps or prepared.verdicts.failures or resume is not None):
-            result = _applied(engine, prepared, run)
+        asks = not dry_run and not yes and not prepared.plan.is_empty
+        shown = Shown(engine, prepared.inventory, on_stdout=not as_json, on_screen=asks)
+        shown.first(prepared, permits)
+        declined = asks and not console.confirm(_question(prepared))
+        ends = dry_run or declined or not _has_work(prepared, resumed=resume is not None)
+        result = None if ends else _applied(engine, prepared, run, shown)
     document = document_of(run, prepared, result)
     run.write("report", document)
     if declined:
@@ -142,39 +143,47 @@ def bootstrap(
     if as_json:
         console.emit_json(document)
     elif not declined:
-        console.data(_text(document, prepared, result), look="check")
+        console.data(_text(document, prepared, result, shown), look="plan")
     raise typer.Exit(1 if declined else exit_code(document, result))
 
 
-def _say_planned(prepared: Prepared, permits: permits_of.Permits, *, steps_too: bool) -> None:
-    from clusterctl.cli.session import say_failures, say_without_root
-    from clusterctl.plan import fold
-
-    if steps_too:
-        console.talk("\n\n".join([fold.render(prepared.plan), *permits_of.outlook(prepared, permits)]))
-    say_failures(prepared.verdicts.failures)
-    changing = [node.node for node in prepared.plan.nodes if node.steps]
-    say_without_root(prepared.facts, prepared.verdicts, changing)
+def _has_work(prepared: Prepared, *, resumed: bool) -> bool:
+    """Return whether the run applies something; a run with unreachable nodes is recorded, so that it can be resumed."""
+    return resumed or not prepared.plan.is_empty or bool(prepared.verdicts.failures)
 
 
-def _applied(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
+def _question(prepared: Prepared) -> str:
+    from clusterctl.report.text.plan import many
+
+    busy = [node.steps for node in prepared.plan.nodes if node.steps]
+    changes = many(sum(map(len, busy)), "change")
+    return f"Apply {changes} on {many(len(busy), 'node')}, and what becomes possible then?"
+
+
+def _applied(engine: Engine, prepared: Prepared, run: RunDir, shown: Shown) -> Result:
     from clusterctl.apply import bootstrap as engine_of
     from clusterctl.cli.session import say_failures
 
     again = shlex.join(("clusterctl", "bootstrap", "--resume", str(run.path)))
     try:
-        result = engine_of.apply(engine, prepared, run)
+        result = engine_of.apply(engine, prepared, run, shown.later)
     except KeyboardInterrupt:
-        console.talk(
+        console.error(
             f"Interrupted. Each node finishes its current step and starts no other. To continue: {again}"
         )
-        console.talk(f"To undo: clusterctl undo with the same inventory and --run {run.id}")
+        console.error(f"To undo: clusterctl undo with the same inventory and --run {run.id}")
         raise
-    say_failures({n: o.failure for n, o in result.outcomes.items() if o.started and o.failure})
+    if not shown.on_stdout:
+        say_failures(_failures(result))
     permits_of.say_not_started([n for n, o in result.outcomes.items() if not o.started])
     if run.read("apply")["state"] == "cut":
         console.talk(f"hint: to do the remaining steps, once the cause is fixed: {again}")
     return result
+
+
+def _failures(result: Result) -> dict[str, Failure]:
+    """Return the failures of the nodes that were started."""
+    return {n: o.failure for n, o in result.outcomes.items() if o.started and o.failure}
 
 
 def _engine(session: Session, run: RunDir, kept: Kept, subjects: frozenset[str] | None) -> Engine:
@@ -205,6 +214,7 @@ def step_part(step: StepOutcome) -> steps.Step:
         reason=step.reason or ("already in the required state" if unchanged else None),
         notes=step.notes or None,
         round=step.round if step.round > 1 else None,
+        undo=step.undo.partition(" ")[2] or None,
     )
 
 
@@ -275,9 +285,10 @@ def exit_code(document: dict[str, Any], result: Result | None) -> int:
     return 1 if summary["failed"] or errors or open_ends or needs_reboot else 0
 
 
-def _text(document: dict[str, Any], prepared: Prepared, result: Result | None) -> str:
+def _text(document: dict[str, Any], prepared: Prepared, result: Result | None, shown: Shown) -> str:
+    """Return the end of the report: what was changed, what is not met, failed steps and nodes, and the counts."""
     from clusterctl.cli.check.output import folded
-    from clusterctl.report.text.failures import step_lines
+    from clusterctl.report.text.failures import failure_lines, step_lines
 
     told = [
         (node["name"], step, "; ".join(filter(None, [*step.get("notes", ()), step.get("reason")])))
@@ -287,5 +298,12 @@ def _text(document: dict[str, Any], prepared: Prepared, result: Result | None) -
     ]
     summary = ", ".join(f"{word}: {count}" for word, count in document["summary"].items())
     verdicts = prepared.verdicts if result is None else result.verdicts
-    lines = [folded(verdicts, console.width()), "", *step_lines(told)]
-    return "\n".join([*lines, f"run: {document['run']}", summary])
+    lost = {} if result is None else {**verdicts.failures, **_failures(result)}
+    new = {name: failure for name, failure in lost.items() if name not in prepared.verdicts.failures}
+    blocks = [
+        "" if result is None else shown.applied(result),
+        folded(verdicts, console.width()),
+        "\n".join([*step_lines(told), *failure_lines(new)]),
+        f"run: {document['run']}\n{summary}",
+    ]
+    return "\n" + "\n\n".join(filter(None, blocks))

@@ -47,7 +47,7 @@ def outlook(prepared: Prepared, permits: Permits) -> list[str]:
                 waiting.add((verdict.requirement,), f"{verdict.requirement}: {verdict.reason}", name)
     said = ["clusterctl then checks the nodes again and may plan further steps."]
     said += [
-        f"  unmet, and no step is possible yet: {nodeset.fold(names)}: {Kinds.said(why, differs)}"
+        f"  unmet, without a step in this round: {nodeset.fold(names)}: {Kinds.said(why, differs)}"
         for why, names, differs in waiting.found.values()
     ]
     boots = [n.node for n in prepared.plan.nodes if any(isinstance(p.step, Reboot) for p in n.steps)]

@@ -28,30 +28,38 @@ THEME = Theme(
     inherit=False,
 )
 
+# The status at the beginning of each row of verdicts, and the counts below them.
+_VERDICTS = (
+    r"(?m)^(?P<faint>status +requirement .*)$",
+    r"(?m)^(?:(?P<bad>unmet|unreachable)|(?P<doubtful>unknown|warning|drift)|(?P<good>met))(?=[ :(])",
+    r"(?m)^(?P<faint>not-applicable)(?=[ :])",
+    r"(?m)^Checked .*?: (?P<bad>[1-9]\d* unmet)?",
+    r"(?m)^Checked .*(?P<doubtful>\b[1-9]\d* unknown)",
+    r"(?m)^Checked .*(?P<bad>\b[1-9]\d* unreachable)",
+    r"(?m)^(?P<name>Next)(?=: )",
+    r"(?m)\b(?P<bad>failed: [1-9]\d*)",
+)
 
 LOOKS: dict[str, tuple[str, ...]] = {
-    # The status at the beginning of each row of verdicts, and the counts below them.
-    "check": (
-        r"(?m)^(?P<faint>status +requirement .*)$",
-        r"(?m)^(?:(?P<bad>unmet|unreachable)|(?P<doubtful>unknown|warning|drift)|(?P<good>met))(?=[ :(])",
-        r"(?m)^(?P<faint>not-applicable)(?=[ :])",
-        r"(?m)^Checked .*?: (?P<bad>[1-9]\d* unmet)?",
-        r"(?m)^Checked .*(?P<doubtful>\b[1-9]\d* unknown)",
-        r"(?m)^Checked .*(?P<bad>\b[1-9]\d* unreachable)",
-        r"(?m)^(?P<name>Next)(?=: )",
-        r"(?m)\b(?P<bad>failed: [1-9]\d*)",
-    ),
+    "check": _VERDICTS,
     # The beginnings of messages on stderr.
     "message": (
         r"(?m)^ *(?P<bad>error|failed)(?=: )",
         r"(?m)^ *(?P<doubtful>warning|note)(?=: )",
         r"(?m)^ *(?P<name>hint|next|then)(?=: )",
     ),
-    # The sign at the beginning of a planned change.
+    # The sign of each planned change, the lines of diffs below it, and the verdicts at the end of the report.
     "plan": (
-        r"(?m)^ *(?P<added>\+)(?= |$)",
-        r"(?m)^ *(?P<changed>~)(?= |$)",
-        r"(?m)^ *(?P<removed>-)(?= |$)",
+        *_VERDICTS,
+        r"(?m)^  (?P<added>\+)(?= )",
+        r"(?m)^  (?P<changed>~)(?= )",
+        r"(?m)^  (?P<removed>-)(?= )",
+        r"(?m)^  (?P<faint>\. .*)$",
+        r"(?m)^      (?P<added>\+ .*)$",
+        r"(?m)^      (?P<removed>- .*)$",
+        r"(?m)^      (?P<faint>(?:@@|\.\.\.|\(of) .*)$",
+        r"(?m)^(?P<heading>(?:Plan|Applied[^:\n]*|Undone|Round \d+):)(?= )",
+        r"(?m)^(?P<changed>Services that restart|Nodes that reboot)(?=: )",
     ),
     # One live line, and the line that a finished phase leaves.
     "progress": (

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from clusterctl.cli import console
+from clusterctl.cli import console, plan_output
 from clusterctl.cli import options as cli
 from clusterctl.cli.named_inventory import LocalOption, to_change
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from clusterctl.apply.undo import UndoOutcome
-    from clusterctl.transport.base import HostMap
+    from clusterctl.transport.base import Failure, HostMap
 
 
 def undo(
@@ -48,6 +50,7 @@ def undo(
     from clusterctl.apply.undo import Undo
     from clusterctl.cli.session import open_session, say_failures
     from clusterctl.cli.undo.named_run import refuse_unknown, run_id
+    from clusterctl.report.text import undo as undo_text
     from clusterctl.rundir import default_root
 
     wanted = run_id(run, runs)
@@ -68,15 +71,16 @@ def undo(
     undone = {
         name: o.run for name, o in outcomes.values_by_node.items() if o.run is not None and not o.nothing
     }
-    if (not as_json or not yes) and undone:
-        console.talk(_shown(outcomes))
+    listed = {name: outcome for name, outcome in outcomes.values_by_node.items() if name in undone}
     asks = not dry_run and bool(undone) and not yes
-    declined = asks and not console.confirm(f"undo on {len(undone)} node{'s' if len(undone) > 1 else ''}?")
+    if undone:
+        _show_plan(listed, on_stdout=not as_json, on_screen=asks)
+    declined = asks and not console.confirm(f"Undo on {len(undone)} node{'s' if len(undone) > 1 else ''}?")
     if not dry_run and undone and not declined:
         try:
             done = work.execute(nodes, undone)
         except KeyboardInterrupt:
-            console.talk(
+            console.error(
                 "Interrupted. Each node finishes its current step and starts no other. To continue, run undo again"
             )
             raise
@@ -84,33 +88,23 @@ def undo(
     document = document_of(outcomes)
     if declined:
         console.talk("nothing was changed")
+    lost = {name: o.failure for name, o in outcomes.values_by_node.items() if o.failure is not None}
+    lost = {**outcomes.failures, **lost}
     if as_json:
         console.emit_json(document)
+        say_failures(lost)
     elif not declined:
-        console.data(_text(document))
-    lost = {name: o.failure for name, o in outcomes.values_by_node.items() if o.failure is not None}
-    say_failures({**outcomes.failures, **lost})
+        done_text = "" if dry_run else undo_text.done(listed, outcomes.values_by_node)
+        console.data(_text(document, done_text, lost, after_plan=bool(undone)), look="plan")
     raise typer.Exit(1 if declined else exit_code(document))
 
 
-def _shown(outcomes: HostMap[UndoOutcome]) -> str:
-    """Return the steps that undo would take; nodes with the same steps share a block."""
-    from clusterctl.apply.execute import StepStatus
-    from clusterctl.inventory import nodeset
+def _show_plan(listed: Mapping[str, UndoOutcome], *, on_stdout: bool, on_screen: bool) -> None:
+    """Show what undo will do; ``on_screen``: a question follows that the plan must precede."""
+    from clusterctl.report.text import undo as undo_text
 
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for name, outcome in outcomes.values_by_node.items():
-        if outcome.run is None or outcome.nothing:  # the result says why
-            continue
-        lines = [f"run {outcome.run}"]
-        for step in outcome.steps:
-            lines += [f"  {step.requirement}  {step.description}", *(f"    {note}" for note in step.notes)]
-            if step.status is StepStatus.FAILED:
-                lines.append(f"    cannot be undone: {step.reason}")
-        alike.setdefault(tuple(lines), []).append(name)
-    return "\n\n".join(
-        "\n".join([f"{nodeset.fold(names)}: {lines[0]}", *lines[1:]]) for lines, names in alike.items()
-    )
+    if on_stdout or on_screen:
+        plan_output.show(undo_text.planned(listed), on_stdout=on_stdout, on_screen=on_screen)
 
 
 def document_of(outcomes: HostMap[UndoOutcome]) -> dict[str, Any]:
@@ -152,9 +146,10 @@ def exit_code(document: dict[str, Any]) -> int:
     return 1 if summary["failed"] or any(node["error"] for node in document["nodes"]) else 0
 
 
-def _text(document: dict[str, Any]) -> str:
+def _text(document: dict[str, Any], done: str, lost: Mapping[str, Failure], *, after_plan: bool) -> str:
+    """Return the end of the report: what was undone, failed steps and nodes, nodes without changes, and the counts."""
     from clusterctl.inventory import nodeset
-    from clusterctl.report.text.failures import step_lines
+    from clusterctl.report.text.failures import failure_lines, step_lines
 
     told = []
     for node in document["nodes"]:
@@ -169,4 +164,5 @@ def _text(document: dict[str, Any]) -> str:
             nothing.setdefault(node["nothing"], []).append(node["name"])
     summary = ", ".join(f"{word}: {count}" for word, count in document["summary"].items())
     lines = [f"{nodeset.fold(names)}: {why}" for why, names in nothing.items()]
-    return "\n".join([*step_lines(told), *lines, summary])
+    blocks = filter(None, [done, "\n".join([*step_lines(told), *lines, *failure_lines(lost)]), summary])
+    return ("\n" if after_plan else "") + "\n\n".join(blocks)

@@ -17,6 +17,7 @@ from clusterctl.apply.undo import Undo, UndoOutcome
 from clusterctl.cli import main
 from clusterctl.cli.bench.run import terminable
 from clusterctl.cli.bootstrap import command as bootstrap
+from clusterctl.cli.bootstrap.shown import Shown
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import HostMap
 
@@ -29,7 +30,7 @@ def test_a_bootstrap_says_how_to_go_on_and_how_to_go_back(tmp_path, monkeypatch,
     monkeypatch.setattr(engine_of, "apply", interrupted)
     run = RunDir.create("bootstrap", tmp_path / "runs")
     with pytest.raises(KeyboardInterrupt):
-        bootstrap._applied(None, None, run)
+        bootstrap._applied(None, None, run, Shown(None, None, on_stdout=True, on_screen=False))
     said = capsys.readouterr().err
     assert f"clusterctl bootstrap --resume {run.path}" in said
     assert f"clusterctl undo with the same inventory and --run {run.id}" in said

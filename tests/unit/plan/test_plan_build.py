@@ -1,4 +1,4 @@
-"""Plans: what is unmet becomes steps, each target once; contradictions are refused; alike nodes fold."""
+"""Plans: what is unmet becomes steps, each target once; contradictions are refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 from every_step import EVERY_KIND
 
 from clusterctl.errors import PlanError
-from clusterctl.plan import fold
 from clusterctl.plan.build import build, join
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep, from_document, to_document
 from clusterctl.requirements.base import Decision, Status
@@ -14,7 +13,6 @@ from clusterctl.requirements.steps import (
     InstallPackages,
     RestartUnit,
     WriteFile,
-    WriteValue,
 )
 
 
@@ -70,31 +68,3 @@ def test_every_kind_of_step_survives_the_plan_file():
 def test_what_is_no_plan_is_refused(document):
     with pytest.raises(PlanError):
         from_document(document)
-
-
-def test_nodes_with_the_same_steps_are_one_block():
-    step = PlannedStep("acs", WriteFile("Write it", "/etc/x", "1"))
-    other = PlannedStep("acs", WriteFile("Write it", "/etc/x", "2"))
-    plan = Plan(
-        (
-            NodePlan("gpu01", (step,)), NodePlan("gpu02", (step,)), NodePlan("gpu03", ()), NodePlan("gpu04", (other,)),
-        )
-    )  # fmt: skip
-    assert [names for names, _ in fold.fold(plan)] == [("gpu01", "gpu02"), ("gpu03",), ("gpu04",)]
-    text = fold.render(plan)
-    assert "gpu[01-02] (2 nodes): 1 step\n  acs  Write it" in text
-    assert "gpu03: nothing to do" in text
-
-
-def test_steps_that_differ_by_processor_are_one_line():
-    steps = tuple(
-        PlannedStep(
-            "cpu-governor", WriteValue(f"Set the governor of cpu{i} to performance", f"/sys/cpu{i}", "p", "s")
-        )
-        for i in range(128)
-    )
-    text = fold.render(Plan((NodePlan("n1", steps),)))
-    assert text.splitlines() == [
-        "n1: 128 steps",
-        "  cpu-governor  Set the governor of cpu[0-127] to performance",
-    ]

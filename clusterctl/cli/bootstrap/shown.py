@@ -1,0 +1,115 @@
+"""Show the plan of each round before it is applied, and at the end what was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from clusterctl.cli import console, plan_output
+from clusterctl.cli.bootstrap import permits as permits_of
+
+if TYPE_CHECKING:
+    from clusterctl.apply.bootstrap import Engine, Prepared, Result
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.inventory.model import Inventory
+    from clusterctl.plan.model import Plan
+    from clusterctl.report.text.plan import Change, NodeChanges
+    from clusterctl.requirements.base import Decision
+    from clusterctl.transport.base import HostMap
+
+
+@dataclass(slots=True)
+class Shown:
+    """The plans of one run that people have seen.
+
+    ``on_stdout`` is False if stdout holds a JSON document; ``on_screen`` is True if a question follows that the plan
+    must precede.
+    """
+
+    engine: Engine
+    inventory: Inventory
+    on_stdout: bool
+    on_screen: bool
+    _changes: dict[tuple[str, str], Change] = field(default_factory=dict)
+
+    def first(self, prepared: Prepared, permits: permits_of.Permits) -> None:
+        """Show the plan of the first round, what may follow it, what is missing on nodes, and the plan's size."""
+        from clusterctl.report.text import plan as plan_text
+        from clusterctl.report.text.failures import failure_lines, rootless_lines
+
+        changing = [node.node for node in prepared.plan.nodes if node.steps]
+        rootless = rootless_lines(prepared.facts.values_by_node, prepared.verdicts.values_by_node, changing)
+        missing = "\n".join([*failure_lines(prepared.verdicts.failures), *rootless])
+        if not (self.on_stdout or self.on_screen):
+            if missing:
+                console.talk(missing)
+            return
+        nodes = self._nodes(prepared.plan, prepared.facts, without_steps(prepared))
+        blocks = [plan_text.blocks(nodes), *permits_of.outlook(prepared, permits)]
+        blocks.append(missing)
+        blocks.append("\n".join([*plan_text.disturbed(nodes), f"Plan: {plan_text.counted(nodes)}"]))
+        self._show("\n\n".join(filter(None, blocks)))
+
+    def later(self, number: int, plan: Plan, facts: HostMap[NodeFacts]) -> None:
+        """Show the plan of a later round; the answer to the first question covers it."""
+        from clusterctl.report.text import plan as plan_text
+
+        if self.on_stdout or self.on_screen:
+            nodes = self._nodes(plan, facts, {})
+            head = [f"Round {number}: {plan_text.counted(nodes)}", *plan_text.disturbed(nodes)]
+            self._show("\n" + "\n".join([*head, plan_text.blocks(nodes)]))
+
+    def _nodes(
+        self, plan: Plan, facts: HostMap[NodeFacts], left: Mapping[str, str]
+    ) -> tuple[NodeChanges, ...]:
+        from clusterctl.apply import present, script
+        from clusterctl.report.text import plan as plan_text
+
+        nodes = plan_text.changes_of(plan, present.read(self.engine, self.inventory, facts, plan), left)
+        for planned, node in zip(plan.nodes, nodes, strict=True):
+            keys = [(node.node, script.step_key(step)) for step in planned.steps]
+            self._changes.update(zip(keys, node.changes, strict=True))
+        return nodes
+
+    def _show(self, text: str) -> None:
+        plan_output.show(text, on_stdout=self.on_stdout, on_screen=self.on_screen)
+
+    def applied(self, result: Result) -> str:
+        """Return the changes that this part of the run made, as a text; empty if there is none."""
+        from clusterctl.apply.execute import StepStatus
+        from clusterctl.report.text import plan as plan_text
+
+        nodes = []
+        for name, outcome in result.outcomes.items():
+            changed = [step for step in outcome.steps if step.status is StepStatus.CHANGED]
+            made = (self._changes.get((name, step.key)) for step in changed)
+            nodes.append(
+                plan_text.NodeChanges(
+                    name, tuple(plan_text.without_details(c) for c in made if c is not None)
+                )
+            )
+        nodes = [node for node in nodes if node.changes]
+        if not nodes:
+            return ""
+        rounds = f" in {result.rounds} rounds" if result.rounds > 1 else ""
+        return f"Applied{rounds}: {plan_text.counted(nodes)}\n{plan_text.blocks(nodes)}"
+
+
+def without_steps(prepared: Prepared) -> dict[str, str]:
+    """Return what to say of nodes without steps that do not meet all requirements."""
+    # A step on another node, such as a new key, may make a step possible on this one.
+    ends = prepared.plan.is_empty
+    start = "nothing that bootstrap can do" if ends else "nothing to do in this round"
+    said = {}
+    for name, verdicts in prepared.verdicts.values_by_node.items():
+        unmet, unknown = (_named(verdicts, status) for status in ("unmet", "unknown"))
+        parts = [f"unmet{' and left to you' if ends else ''}: {unmet}"] if unmet else []
+        parts += [f"unknown: {unknown}"] if unknown else []
+        if parts:
+            said[name] = f"{start}; {'; '.join(parts)}"
+    return said
+
+
+def _named(verdicts: tuple[Decision, ...], status: str) -> str:
+    return ", ".join(verdict.requirement for verdict in verdicts if verdict.status.value == status)

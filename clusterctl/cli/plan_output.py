@@ -1,0 +1,19 @@
+"""Print a plan: the product of the command, which is also on the screen before a question about it."""
+
+from __future__ import annotations
+
+import sys
+
+from clusterctl.cli import console
+
+
+def show(text: str, *, on_stdout: bool, on_screen: bool) -> None:
+    """Write a plan to stdout, unless stdout holds a JSON document.
+
+    ``on_screen``: a question follows, so a plan that stdout does not bring to the terminal goes to stderr too.
+    """
+    if on_stdout:
+        console.data(text, look="plan")
+        console.flush()
+    if on_screen and not (on_stdout and sys.stdout.isatty()):
+        console.error(text, look="plan")

@@ -1,0 +1,198 @@
+"""Plans as people read them: a sign per change, one block for nodes that show the same, and the size of the work."""
+
+from __future__ import annotations
+
+import pytest
+from every_step import EVERY_KIND
+
+from clusterctl.apply.execute import StepOutcome, StepStatus
+from clusterctl.apply.undo import UndoOutcome
+from clusterctl.plan.file_diff import Present
+from clusterctl.plan.model import NodePlan, Plan, PlannedStep
+from clusterctl.report.text import plan as plan_text
+from clusterctl.report.text import undo as undo_text
+from clusterctl.requirements.steps import (
+    Command,
+    InstallPackages,
+    Reboot,
+    RestartUnit,
+    WriteFile,
+    WriteValue,
+)
+
+
+def _shown(plans, present=None, left=None):
+    plan = Plan(tuple(NodePlan(node, tuple(steps)) for node, steps in plans.items()))
+    return plan_text.changes_of(plan, present or {}, left)
+
+
+def _blocks(plans, present=None, left=None):
+    return plan_text.blocks(_shown(plans, present, left)).splitlines()
+
+
+def _file(content="a\n", path="/etc/x"):
+    return PlannedStep("acs", WriteFile(f"Write {path}", path, content))
+
+
+def test_nodes_that_show_the_same_are_one_block_even_if_their_steps_differ():
+    def key(node):
+        return PlannedStep("ssh-mesh", Command("Make a key", ("make", f"clusterctl:{node}"), None))
+
+    names = ("gpu01", "gpu02", "gpu03", "gpu04")
+    assert _blocks({name: [key(name)] for name in names}) == [
+        "gpu[01-04] (4 nodes):",
+        "  ~ ssh-mesh  Make a key",
+    ]
+
+
+def test_nodes_without_steps_say_what_is_left():
+    left = {"gpu02": "nothing that bootstrap can do; unmet and left to you: memlock"}
+    assert _blocks({"gpu01": [], "gpu02": [], "gpu03": []}, left=left) == [
+        "gpu[01,03] (2 nodes): nothing to do",
+        "",
+        "gpu02: nothing that bootstrap can do; unmet and left to you: memlock",
+    ]
+
+
+def test_a_file_shows_whether_it_is_new_its_mode_and_its_diff():
+    there = {"gpu02": {"/etc/x": Present(True, "b\n", 0o600, 2)}, "gpu01": {"/etc/x": Present(exists=False)}}
+    assert _blocks({"gpu01": [_file()], "gpu02": [_file()], "gpu03": [_file()]}, there) == [
+        "gpu01:",
+        "  + acs  Write /etc/x (new file, mode 644)",
+        "      + a",
+        "",
+        "gpu02:",
+        "  ~ acs  Write /etc/x (mode 600 -> 644)",
+        "      @@ -1 +1 @@",
+        "      - b",
+        "      + a",
+        "",
+        "gpu03:",
+        "  + acs  Write /etc/x",
+        "      + a",
+    ]
+
+
+def test_different_diffs_of_one_change_stand_below_it_with_their_nodes():
+    words = ("alpha", "alpha", "beta", "gamma", "delta", "epsilon")
+    there = {f"n{i}": {"/etc/x": Present(True, f"{w}\n", 0o644, 9)} for i, w in enumerate(words)}
+    lines = _blocks({name: [_file()] for name in there}, there)
+    assert [line.strip() for line in lines[1:]] == [
+        "~ acs  Write /etc/x",
+        "on n[0-1]:", "@@ -1 +1 @@", "- alpha", "+ a",
+        "on n2:", "@@ -1 +1 @@", "- beta", "+ a",
+        "on n3:", "@@ -1 +1 @@", "- gamma", "+ a",
+        "... 2 more variants on other nodes",
+    ]  # fmt: skip
+
+
+def test_diffs_that_differ_in_numbers_are_shown_once():
+    there = {f"n{i}": {"/etc/x": Present(True, f"limit = {i}00\n", 0o644, 9)} for i in range(1, 257)}
+    assert _blocks({name: [_file()] for name in there}, there) == [
+        "n[1-256] (256 nodes):",
+        "  ~ acs  Write /etc/x",
+        "      @@ -1 +1 @@",
+        "      - limit = 100",
+        "      + a",
+        "      (of n1; the others differ in names or numbers)",
+    ]
+
+
+def test_values_show_what_they_were_without_splitting_the_block():
+    def step(was):
+        return [PlannedStep("buffers", WriteValue("Set rmem to 9", "/proc/rmem", "9", was))]
+
+    assert _blocks({"a": step("1"), "b": step("2")})[1] == "  ~ buffers  Set rmem to 9 (was 1 or 2)"
+    assert _blocks({"a": step("1"), "b": step("1")})[1] == "  ~ buffers  Set rmem to 9 (was 1)"
+    many = _blocks({f"n{i}": step(str(i)) for i in range(9)})
+    assert many == ["n[0-8] (9 nodes):", "  ~ buffers  Set rmem to 9 (was 0; the others differ)"]
+
+
+def test_steps_that_differ_by_processor_are_one_line():
+    steps = [
+        PlannedStep("cpu-governor", WriteValue(f"Set the governor of cpu{i} to performance", f"/s/cpu{i}", "p", "s"))
+        for i in range(128)
+    ]  # fmt: skip
+    assert _blocks({"n1": steps}) == [
+        "n1:",
+        "  ~ cpu-governor  Set the governor of cpu[0-127] to performance (was s)",
+    ]
+
+
+def test_packages_that_the_sentence_does_not_name_are_listed():
+    step = PlannedStep("docker", InstallPackages("Install docker", "apt", ("docker.io", "containerd")))
+    assert _blocks({"n1": [step]})[1:] == [
+        "  + docker  Install docker",
+        "      packages: docker.io containerd",
+    ]
+    step = PlannedStep("acs", InstallPackages("Install pciutils for setpci", "apt", ("pciutils",)))
+    assert _blocks({"n1": [step]})[1:] == ["  + acs  Install pciutils for setpci"]
+
+
+def test_the_size_counts_restarts_and_reboots_and_names_what_is_disturbed():
+    restart = PlannedStep("docker", RestartUnit("Restart docker", "docker.service"))
+    boot = PlannedStep("driver", Reboot("Reboot with the driver"))
+    nodes = _shown({"gpu01": [_file(), restart], "gpu02": [restart, boot], "gpu03": []})
+    assert plan_text.counted(nodes) == "4 changes on 2 nodes, 2 restarts, 1 reboot"
+    assert plan_text.disturbed(nodes) == [
+        "Services that restart: docker.service on gpu[01-02]",
+        "Nodes that reboot: gpu02",
+    ]
+    assert plan_text.counted(_shown({"gpu03": []})) == "no changes"
+
+
+@pytest.mark.parametrize("step", EVERY_KIND, ids=lambda step: step.kind)
+def test_every_kind_of_step_has_a_line(step):
+    line = _blocks({"n1": [PlannedStep("r", step)]})[1]
+    assert line[:5] in ("  + r", "  ~ r", "  - r")
+
+
+def _undo(run, *steps):
+    return UndoOutcome(run, steps)
+
+
+def _step(undo, **more):
+    return StepOutcome("r", "Write /etc/x", StepStatus.PLANNED, undo=undo, **more)
+
+
+def test_an_undo_says_what_it_will_do():
+    outcomes = {
+        name: _undo(
+            "RUN",
+            _step("- remove /etc/x"),
+            _step("~ restore /etc/y (644 root)", diff=("- new", "+ old"), notes=("by hand",)),
+            _step("~ restart docker.service"),
+            _step(". a reboot cannot be taken back"),
+        )
+        for name in ("gpu01", "gpu02")
+    }
+    assert undo_text.planned(outcomes).splitlines() == [
+        "gpu[01-02] (2 nodes): undo run RUN:",
+        "  - r  remove /etc/x",
+        "  ~ r  restore /etc/y (644 root)",
+        "      - new",
+        "      + old",
+        "      note: by hand",
+        "  ~ r  restart docker.service",
+        "  . r  a reboot cannot be taken back",
+        "",
+        "Services that restart: docker.service on gpu[01-02]",
+        "Plan: 6 changes on 2 nodes, 2 restarts, 0 reboots",
+    ]
+
+
+def test_what_was_undone_is_listed_in_the_words_of_the_plan():
+    listed = {"gpu01": _undo("RUN", _step("- remove /etc/x"))}
+    done = {"gpu01": _undo("RUN", StepOutcome("r", "Write /etc/x", StepStatus.CHANGED))}
+    assert undo_text.done(listed, done).splitlines() == [
+        "Undone: 1 change on 1 node, 0 restarts, 0 reboots",
+        "gpu01:",
+        "  - r  remove /etc/x",
+    ]
+    failed = {"gpu01": _undo("RUN", StepOutcome("r", "Write /etc/x", StepStatus.FAILED, reason="no"))}
+    assert undo_text.done(listed, failed) == ""
+
+
+def test_a_line_of_a_node_cannot_imitate_another_line():
+    text = undo_text.planned({"n1": _undo("RUN", _step("~ write 1\n  - r  remove /etc/passwd to /proc/x"))})
+    assert text.splitlines()[1] == "  ~ r  write 1 - r remove /etc/passwd to /proc/x"
