@@ -50,7 +50,7 @@ SETTINGS: tuple[Setting[Any], ...] = (FANOUT, CONNECT_TIMEOUT_S, COMMAND_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class EnvironmentVariable:
     """Describe an environment variable that is not a setting of ``config.yaml``, with its default in words."""
 
     name: str
@@ -61,11 +61,15 @@ class Variable:
 
 _PREFIX = "CLUSTERCTL_"
 VARIABLES = (
-    Variable("CLUSTERCTL_INVENTORY", "./inventory.yaml, else this machine", "inventory file, or targets"),
-    Variable("CLUSTERCTL_RUNS", "./runs", "directory for run folders and stored results"),
-    Variable("CLUSTERCTL_KNOWN_HOSTS", "~/.ssh/known_hosts and the system's", "known host keys"),
-    Variable("CLUSTERCTL_SSH_CONFIG", "~/.ssh/config and the system's", "the ssh_config to read"),
-    Variable("CLUSTERCTL_SUDO_PASSWORD", "asked on a terminal", "sudo password of the nodes", secret=True),
+    EnvironmentVariable(
+        "CLUSTERCTL_INVENTORY", "./inventory.yaml, else this machine", "inventory file, or targets"
+    ),
+    EnvironmentVariable("CLUSTERCTL_RUNS", "./runs", "directory for run folders and stored results"),
+    EnvironmentVariable("CLUSTERCTL_KNOWN_HOSTS", "~/.ssh/known_hosts and the system's", "known host keys"),
+    EnvironmentVariable("CLUSTERCTL_SSH_CONFIG", "~/.ssh/config and the system's", "the ssh_config to read"),
+    EnvironmentVariable(
+        "CLUSTERCTL_SUDO_PASSWORD", "asked on a terminal", "sudo password of the nodes", secret=True
+    ),
 )
 # clusterctl sets these for the ranks that it starts.
 _OF_RANKS = frozenset({"CLUSTERCTL_LAUNCH", "CLUSTERCTL_SHARE_GPUS"})
@@ -78,6 +82,14 @@ def unknown_variables(names: Iterable[str]) -> dict[str, str | None]:
     return {
         name: next(iter(get_close_matches(name, known, n=1, cutoff=0.8)), None) for name in sorted(unknown)
     }
+
+
+def of_variable(variable: EnvironmentVariable) -> tuple[str, str]:
+    """Return the value of a variable, stars for a secret, and its origin."""
+    value = os.environ.get(variable.name)
+    if not value:
+        return variable.default, "default"
+    return "***" if variable.secret else value, f"${variable.name}"
 
 
 def config_path() -> Path:

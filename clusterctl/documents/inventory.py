@@ -1,8 +1,8 @@
-"""``inventory import``: the inventory that was made, and what could not be converted."""
+"""``inventory``: what was imported, written or validated, and the resolved settings of nodes."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -25,3 +25,54 @@ class Import(Document):
     text: str
     nodes: tuple[str, ...]
     notes: tuple[ImportNote, ...]
+
+
+class InventoryValidation(Document):
+    """``clusterctl inventory validate --json``; ``source`` is null without an inventory."""
+
+    schema_: Literal["clusterctl.inventory-validation/1"] = Field(
+        default="clusterctl.inventory-validation/1", alias="schema"
+    )
+    source: str | None
+    nodes: tuple[str, ...]
+    groups: tuple[str, ...]
+
+
+class InventorySetting(Part):
+    """A setting, its value (secrets as stars), and the line and level that set it, or ``default``."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+class InventoryNode(Part):
+    """A node with its settings: those of the file, or with ``--all`` every setting."""
+
+    name: str
+    address: str
+    user: str | None
+    port: int | None
+    groups: tuple[str, ...]
+    settings: tuple[InventorySetting, ...]
+
+
+class InventoryNodes(Document):
+    """``clusterctl inventory show --json``; ``source`` is null without an inventory."""
+
+    schema_: Literal["clusterctl.inventory/1"] = Field(default="clusterctl.inventory/1", alias="schema")
+    source: str | None
+    launcher: str
+    nodes: tuple[InventoryNode, ...]
+
+
+class InventoryInit(Document):
+    """``clusterctl inventory init --json``; ``output`` is null if ``text`` was printed instead of written."""
+
+    schema_: Literal["clusterctl.inventory-init/1"] = Field(
+        default="clusterctl.inventory-init/1", alias="schema"
+    )
+    output: str | None
+    text: str
+    nodes: tuple[str, ...]
+    unreachable: tuple[str, ...]

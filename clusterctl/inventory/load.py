@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +24,40 @@ DEFAULT_FILE = Path("inventory.yaml")
 _NUMBER_TEXTS = frozenset({"shm_size", "memlock", "stack"})
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An inventory with the file that it was read from; None and None for targets and for this machine."""
+
+    inventory: Inventory
+    document: yaml_source.Document | None = None
+    file: InventoryFile | None = None
+
+
 def load(path: Path | None = None) -> Inventory:
     """Return the inventory of ``path``, else $CLUSTERCTL_INVENTORY, else ./inventory.yaml, else this machine.
 
     A path without a file may hold targets: ``root@gpu[01-16]``. No node is contacted. Raise InventoryError with every
     problem of the file.
     """
+    return read(path).inventory
+
+
+def read(path: Path | None = None) -> Loaded:
+    """Return what ``load`` returns, with the file."""
     chosen = path or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
     if chosen is None:
         # A dangling link is an error of the file, not a reason to use this machine.
         if not os.path.lexists(DEFAULT_FILE):
-            return this_machine()
+            return Loaded(this_machine())
         chosen = DEFAULT_FILE
     if targets.looks_like_targets(str(chosen)) and not os.path.lexists(chosen):
-        return targets.inventory_of(str(chosen))
+        return Loaded(targets.inventory_of(str(chosen)))
     # A pipe of the shell is not in a directory of the user's.
     folder = Path.cwd() if user_files.is_shell_pipe(chosen) else chosen.resolve().parent
     try:
-        return from_document(yaml_source.read(chosen), folder)
+        document = yaml_source.read(chosen)
+        file = _parsed(document)
+        return Loaded(resolve(file, document, folder), document, file)
     except InventoryError as error:
         raise _of_another_tool(chosen) or error from None
 
@@ -71,14 +88,18 @@ def from_text(text: str | bytes, file: str = "inventory.yaml", folder: Path | No
 
 def from_document(document: yaml_source.Document, folder: Path) -> Inventory:
     """Return the inventory of a document; its relative paths start at the given directory."""
+    return resolve(_parsed(document), document, folder)
+
+
+def _parsed(document: yaml_source.Document) -> InventoryFile:
+    """Return the file as written; raise InventoryError with every key that the model rejects."""
     tree = _numbers_as_written(document.value, (), document)
     try:
         # Strict, because in YAML a quoted 8 is a text and yes is a boolean, and neither is a number of GPUs.
         # JSON, because only there strict pydantic accepts a list for a tuple and a text for an enum.
-        file = InventoryFile.model_validate_json(json.dumps(tree), strict=True)
+        return InventoryFile.model_validate_json(json.dumps(tree), strict=True)
     except ValidationError as error:
         raise refusal(document.file, explain.problems(error, document, InventoryFile)) from None
-    return resolve(file, document, folder)
 
 
 def _numbers_as_written(value: Any, path: KeyPath, document: yaml_source.Document) -> Any:

@@ -127,6 +127,8 @@ class InventoryReference:
             "Every key of an inventory file. Precedence for a node: its entry under `nodes`, its groups (a later "
             "group over an earlier one), `defaults`, the default on this page. Sections and maps merge key by "
             "key; a list replaces the list below it, and `null` restores the default. "
+            "`clusterctl inventory validate` checks a file, and `clusterctl inventory show NODE` prints the settings "
+            "of a node with the line that sets each. "
             "[`schema.json`](../inventories/schema.json) holds the same as JSON Schema, with which "
             "editors complete the file."
         )

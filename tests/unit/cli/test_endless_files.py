@@ -13,8 +13,8 @@ import pytest
 
 from clusterctl import config
 from clusterctl.apply import carry, payload
-from clusterctl.cli import inventory as import_verb
 from clusterctl.cli import up
+from clusterctl.cli.inventory import importing as import_verb
 from clusterctl.cli.main import main
 from clusterctl.errors import ClusterctlError, ConfigError, InventoryError, PlanError
 from clusterctl.facts import earlier

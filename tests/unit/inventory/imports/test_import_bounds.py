@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.cli.inventory import converted
+from clusterctl.cli.inventory.importing import converted
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports import ansible_tree, budget, kinds, ssh_config
 from clusterctl.inventory.imports.found import ImportedInventory, Source

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterctl.cli.inventory import converted
+from clusterctl.cli.inventory.importing import converted
 from clusterctl.errors import InventoryError
 from clusterctl.inventory import load
 from clusterctl.inventory.imports import kinds

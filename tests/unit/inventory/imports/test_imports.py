@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.cli.inventory import _source, converted
+from clusterctl.cli.inventory.importing import _source, converted
 from clusterctl.errors import InventoryError
 from clusterctl.inventory import load, nodeset
 from clusterctl.inventory.imports import ansible, kinds

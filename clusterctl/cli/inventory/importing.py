@@ -1,4 +1,4 @@
-"""``inventory``: write an inventory.yaml from another tool's inventory, without contacting a node."""
+"""``inventory import``: write an inventory.yaml from another tool's inventory, without contacting a node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from clusterctl.inventory.imports.found import ImportedInventory, ImportNote, Source
     from clusterctl.inventory.imports.kinds import Kind
 
-app = typer.Typer(help="Write an inventory from another tool's; contacts no node.", no_args_is_help=True)
 MAX_BYTES = 4 * 1024 * 1024
 MAX_FILES = 20_000
 MAX_BYTES_BESIDE = 16 * 1024 * 1024
@@ -37,12 +36,6 @@ class From(str, Enum):
     ssh_config = "ssh-config"
 
 
-@app.callback()
-def about() -> None:
-    """Write an inventory from another tool's; contacts no node."""
-
-
-@app.command("import")
 def import_inventory(
     source: Annotated[
         str,

@@ -1,0 +1,58 @@
+"""``config show``: clusterctl's own settings, and where each value comes from."""
+
+from __future__ import annotations
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli.options import JsonOption
+
+app = typer.Typer(help="Show clusterctl's own settings.", no_args_is_help=True)
+_OPTIONS = {"fanout": "--fanout", "CLUSTERCTL_INVENTORY": "INVENTORY, -i", "CLUSTERCTL_RUNS": "--runs"}
+
+
+@app.callback()
+def about() -> None:
+    """Show clusterctl's own settings."""
+
+
+@app.command()
+def show(as_json: JsonOption = False) -> None:
+    """Show each setting, its value, and what set it: a variable, config.yaml or the default.
+
+    The option of a command has precedence over all of these.
+    """
+    from clusterctl import config
+    from clusterctl.documents.config import Config, ConfigSetting
+    from clusterctl.inventory.user_paths import is_there
+    from clusterctl.report.text.table import columns
+
+    settings = [
+        ConfigSetting(
+            name=one.name, value=chosen.value, origin=chosen.origin, default=one.default,
+            variable=one.variable, option=_OPTIONS.get(one.name), help=one.help,
+        )
+        for one in config.SETTINGS
+        for chosen in (config.resolve(one),)
+    ]  # fmt: skip
+    settings += [
+        ConfigSetting(
+            name=one.name, value=value, origin=origin, default=one.default, variable=one.name,
+            option=_OPTIONS.get(one.name), help=one.help,
+        )
+        for one in config.VARIABLES
+        for value, origin in (config.of_variable(one),)
+    ]  # fmt: skip
+    path = config.config_path()
+    if as_json:
+        console.emit_json(
+            Config(file=str(path), file_exists=is_there(path), settings=tuple(settings)).document()
+        )
+        return
+    rows = [(one.name, _number(one.value), one.origin, one.help) for one in settings]
+    console.data(columns(("setting", "value", "from", "meaning"), rows, left=(0, 1, 2, 3)))
+    console.talk(f"configuration file: {path}{'' if is_there(path) else ' (does not exist)'}")
+
+
+def _number(value: int | float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"

@@ -1,0 +1,1 @@
+"""``inventory``: write, check, show and import inventories."""
