@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
+from clusterctl.closest import did_you_mean
 from clusterctl.errors import UsageError
 from clusterctl.workloads.torchvision_models import NAMES as OF_TORCHVISION
 
@@ -15,12 +14,10 @@ MODELS = (*BUILT_IN, *OF_BERT, *OF_TORCHVISION)
 def require_model(name: str, *, phase: int | None, channels_last: bool, image_size: int | None) -> None:
     """Raise UsageError for an unknown model, or for an option that the model does not have."""
     if name not in MODELS:
-        close = difflib.get_close_matches(name, MODELS, n=3)
-        meant = f"did you mean {' or '.join(close)}? " if close else ""
         raise UsageError(
             f"unknown model {name!r}",
-            hint=f"{meant}choose from {', '.join((*BUILT_IN, *OF_BERT))} (built in), or another classifier "
-            "of torchvision, which must then be installed on the nodes",
+            hint=f"{did_you_mean(name, MODELS, (*BUILT_IN, *OF_BERT))} (built in), or another classifier of "
+            "torchvision, which must then be installed on the nodes",
         )
     if name in OF_BERT and (channels_last or image_size is not None):
         flag = "--channels-last" if channels_last else "--image-size"

@@ -173,7 +173,18 @@ def _hint(error: Any) -> str | None:
     if unknown is not None and verbs.takes_a_program(context.command_path.partition(" ")[2]):
         own = f"; clusterctl's own {unknown} goes before the command" if verbs.is_talk(unknown) else ""
         return f"a program and its options follow '--'{own}"
-    return None
+    return None if unknown is None else _elsewhere(error, unknown)
+
+
+def _elsewhere(error: Any, unknown: str) -> str | None:
+    """Suggest an option that resembles the unknown one; without any, return the commands that have it."""
+    from clusterctl.cli.description import described
+    from clusterctl.cli.help import unknown_option
+
+    known = [spelling for one in error.ctx.command.params for spelling in (*one.opts, *one.secondary_opts)]
+    error.possibilities = unknown_option.alike(unknown, known)
+    owners = [] if error.possibilities else unknown_option.owners(unknown, described(application()))
+    return f"{unknown} is an option of: {', '.join(owners)}" if owners else None
 
 
 def _reword(error: Any) -> None:

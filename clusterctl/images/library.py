@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field, StringConstraints
 
+from clusterctl.closest import did_you_mean
 from clusterctl.errors import ImageError, UsageError
 from clusterctl.inventory.field_types import VariableName
 from clusterctl.inventory.frozen_model import Model
@@ -126,6 +127,6 @@ def names() -> tuple[str, ...]:
 def load(name: str) -> Library:
     """Return a library; raise UsageError with the known names."""
     if name not in names():
-        raise UsageError(f"unknown library {name!r}", hint=f"choose from {', '.join(names())}")
+        raise UsageError(f"unknown library {name!r}", hint=did_you_mean(name, names()))
     text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
     return Library.model_validate(yaml.safe_load(text))

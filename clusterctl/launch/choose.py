@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from clusterctl.benchmarks.collective import program_of
+from clusterctl.closest import did_you_mean
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory import nodeset
 from clusterctl.launch.base import MapBy, RankLauncher
@@ -38,7 +39,7 @@ def launching_first(answers: Sequence[Readiness]) -> tuple[Readiness, ...]:
 def known_launcher(name: str) -> str:
     """Return a known launcher's name; raise UsageError for an unknown one."""
     if name not in LAUNCHERS:
-        raise UsageError(f"unknown launcher {name!r}", hint=f"choose from: {', '.join(sorted(LAUNCHERS))}")
+        raise UsageError(f"unknown launcher {name!r}", hint=did_you_mean(name, sorted(LAUNCHERS)))
     return name
 
 
@@ -47,7 +48,7 @@ def known_library(name: str) -> Library:
     for library_name in LIBRARIES:
         if library_name == name:
             return library_name
-    raise UsageError(f"unknown library {name!r}", hint=f"choose from: {', '.join(LIBRARIES)}")
+    raise UsageError(f"unknown library {name!r}", hint=did_you_mean(name, LIBRARIES))
 
 
 def known_mapping(name: str) -> MapBy:

@@ -9,6 +9,7 @@ import typer
 from clusterctl.cli import console, verbs
 from clusterctl.cli.description import CommandDescription, described
 from clusterctl.cli.help import page
+from clusterctl.closest import did_you_mean
 from clusterctl.errors import UsageError
 
 
@@ -41,10 +42,6 @@ def _found(command: CommandDescription, words: list[str]) -> CommandDescription:
             f"'{command.path}' has no commands, so '{words[0]}' is too much",
             hint=f"clusterctl help {command.path.partition(' ')[2]}",
         )
-    from difflib import get_close_matches
-
-    close = get_close_matches(words[0], below, n=3)
-    meant = f"did you mean {' or '.join(close)}? " if close else ""
     raise UsageError(
-        f"'{command.path}' has no command {words[0]!r}", hint=f"{meant}choose from: {', '.join(below)}"
+        f"'{command.path}' has no command {words[0]!r}", hint=did_you_mean(words[0], list(below))
     )

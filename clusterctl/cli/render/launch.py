@@ -12,6 +12,7 @@ import typer
 
 from clusterctl.cli import console, launch_output
 from clusterctl.cli.render.output import emit, load, place
+from clusterctl.closest import did_you_mean
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -165,8 +166,8 @@ def _program(nodes: Sequence[Node], asked: Asked) -> tuple[str, ...]:
         raise UsageError("--model and --collective cannot be combined")
     if asked.collective is not None:
         if asked.collective not in COLLECTIVES:
-            known = ", ".join(COLLECTIVES)
-            raise UsageError(f"unknown collective {asked.collective!r}", hint=f"choose from: {known}")
+            hint = did_you_mean(asked.collective, COLLECTIVES)
+            raise UsageError(f"unknown collective {asked.collective!r}", hint=hint)
         return (
             sibling(ranks.agreed(nodes, "all_reduce_perf") or "", program_of(asked.collective)),
             *("-b", "8", "-e", "128M", "-f", "2", "-g", "1"),

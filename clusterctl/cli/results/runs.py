@@ -9,6 +9,7 @@ import typer
 from clusterctl.cli import console, report_files
 from clusterctl.cli import options as cli
 from clusterctl.cli.bench.reports import HtmlOption
+from clusterctl.closest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ def wanted(
     from clusterctl.results.store import RunFilter
 
     if status is not None and status not in STATUSES:
-        raise UsageError(f"unknown status {status!r}", hint=f"choose from: {', '.join(STATUSES)}")
+        raise UsageError(f"unknown status {status!r}", hint=did_you_mean(status, STATUSES))
     moment = select.since(since) if since is not None else None
     return RunFilter(benchmark=benchmark, library=library, status=status, since=moment, newest=newest)
 

@@ -1,0 +1,32 @@
+"""Suggest the names that a mistyped name may mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+_IGNORED = re.compile(r"[\s_.+-]+")
+
+
+def closest(word: str, known: Sequence[str], most: int = 3) -> list[str]:
+    """Return the known names that resemble a word, best first; case and punctuation do not count."""
+    by_plain: dict[str, list[str]] = {}
+    for name in known:
+        by_plain.setdefault(_plain(name), []).append(name)
+    same = by_plain.get(_plain(word))
+    if same:
+        return same[:most]
+    near = get_close_matches(_plain(word), by_plain, n=most)
+    return [name for plain in near for name in by_plain[plain]][:most]
+
+
+def did_you_mean(word: str, known: Sequence[str], listed: Sequence[str] | None = None) -> str:
+    """Return a hint: the names that a word may mean, then all known ones (or the ``listed`` ones)."""
+    near = closest(word, known)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{meant}choose from: {', '.join(known if listed is None else listed)}"
+
+
+def _plain(name: str) -> str:
+    return _IGNORED.sub("", name).lower()
