@@ -29,6 +29,7 @@ _IN_ORDER = (
     ("down", "down", "down"),
     ("exec", "exec", "execute"),
     ("bench", "bench.command", "bench"),
+    ("locate", "locate.command", "locate"),
     ("requirements", "requirements", "app"),
     ("explain", "explain", "explain"),
     ("render", "render.app", "app"),

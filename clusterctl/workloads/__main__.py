@@ -1,4 +1,4 @@
-"""The workloads as one program: ``python -m clusterctl.workloads training|collective|neighbours ..``."""
+"""The workloads as one program: ``python -m clusterctl.workloads training|collective|neighbours|locate ..``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ def main(argv: list[str] | None = None) -> int:
         from clusterctl.workloads import neighbours
 
         return neighbours.main(words[1:])
-    sys.stderr.write("usage: training|collective|neighbours [options]\n")
+    if name == "locate":
+        from clusterctl.workloads.locate import measure
+
+        return measure.main(words[1:])
+    sys.stderr.write("usage: training|collective|neighbours|locate [options]\n")
     return 2
 
 

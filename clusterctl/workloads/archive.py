@@ -25,6 +25,14 @@ _MEMBERS = (
     "collectives",
     "collective_perf",
     "neighbours",
+    "locate/__init__",
+    "locate/alone",
+    "locate/fleet",
+    "locate/measure",
+    "locate/rank_sum",
+    "locate/rounds",
+    "locate/search",
+    "locate/verdict",
 )
 _ENTRY = "from clusterctl.workloads.__main__ import main\n\nraise SystemExit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -32,8 +32,11 @@ def missing() -> str | None:
 
 
 @contextlib.contextmanager
-def bridged_nodes(rates_mbit: Sequence[float]) -> Iterator[Farm]:
-    """Give a farm of one node per rate (Mbit/s, each way); its interface in the nodes is ``eth0``."""
+def bridged_nodes(rates_mbit: Sequence[float | Sequence[float]]) -> Iterator[Farm]:
+    """Give a farm of one node per rate (Mbit/s, each way); its interface in the nodes is ``eth0``.
+
+    A node with several rates has an interface for each, ``eth1`` and so on, on a bridge per interface.
+    """
     token, third = f"cbr{os.getpid() % 100000}", os.getpid() % 200 + 20
     directory = Path(tempfile.mkdtemp(prefix="bridged-nodes-"))
     directory.chmod(0o755)
@@ -51,17 +54,21 @@ def bridged_nodes(rates_mbit: Sequence[float]) -> Iterator[Farm]:
         hub = f"{token}-hub"
         _run("ip", "netns", "add", hub)
         spaces.append(hub)
-        _run("ip", "-n", hub, "link", "add", "br0", "type", "bridge")
-        _run("ip", "-n", hub, "link", "set", "br0", "up")
+        rails = [rate if isinstance(rate, Sequence) else (rate,) for rate in rates_mbit]
+        for rail in range(len(rails[0])):
+            _run("ip", "-n", hub, "link", "add", f"br{rail}", "type", "bridge")
+            _run("ip", "-n", hub, "link", "set", f"br{rail}", "up")
         _run("ip", "link", "add", token, "type", "veth", "peer", "name", "here", "netns", hub)
         _run("ip", "-n", hub, "link", "set", "here", "master", "br0", "up")
         _run("ip", "addr", "add", f"10.214.{third}.254/24", "dev", token)
         _run("ip", "link", "set", token, "up")
-        for index, rate in enumerate(rates_mbit, start=1):
+        for index, rates in enumerate(rails, start=1):
             space, address = f"{token}-{index}", f"10.214.{third}.{index}"
             _run("ip", "netns", "add", space)
             spaces.append(space)
-            _join(space, hub, f"port{index}", address, rate)
+            _run("ip", "-n", space, "link", "set", "lo", "up")
+            for rail, rate in enumerate(rates):
+                _join(space, hub, rail, index, f"10.{214 + rail}.{third}.{index}", rate)
             node = SshdNode(f"node{index:02d}", address, _PORT, directory / f"node{index:02d}.log", host_key)
             node.command = (
                 "ip", "netns", "exec", space, "unshare", "--uts", "sh", "-c", _INSIDE, "sh", node.name,
@@ -82,14 +89,14 @@ def bridged_nodes(rates_mbit: Sequence[float]) -> Iterator[Farm]:
             _run("ip", "netns", "del", space)
 
 
-def _join(space: str, hub: str, port: str, address: str, rate_mbit: float) -> None:
-    _run("ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", space)
-    _run("ip", "-n", hub, "link", "set", port, "master", "br0", "up")
-    _run("ip", "-n", space, "link", "set", "lo", "up")
-    _run("ip", "-n", space, "addr", "add", f"{address}/24", "dev", "eth0")
-    _run("ip", "-n", space, "link", "set", "eth0", "up")
+def _join(space: str, hub: str, rail: int, index: int, address: str, rate_mbit: float) -> None:
+    port, interface = f"port{index}-{rail}", f"eth{rail}"
+    _run("ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", interface, "netns", space)
+    _run("ip", "-n", hub, "link", "set", port, "master", f"br{rail}", "up")
+    _run("ip", "-n", space, "addr", "add", f"{address}/24", "dev", interface)
+    _run("ip", "-n", space, "link", "set", interface, "up")
     shaper = ("root", "tbf", "rate", f"{rate_mbit:g}mbit", "burst", str(_BURST_BYTES), "latency", "50ms")
-    _run("tc", "-n", space, "qdisc", "add", "dev", "eth0", *shaper)
+    _run("tc", "-n", space, "qdisc", "add", "dev", interface, *shaper)
     _run("tc", "-n", hub, "qdisc", "add", "dev", port, *shaper)
 
 
@@ -110,3 +117,44 @@ def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+def reshape(node: SshdNode, rail: int, rate_mbit: float) -> None:
+    """Give one interface of a node another rate, each way."""
+    space = node.command[3]
+    hub, _, index = space.rpartition("-")
+    shaper = ("root", "tbf", "rate", f"{rate_mbit:g}mbit", "burst", str(_BURST_BYTES), "latency", "50ms")
+    _run("tc", "-n", space, "qdisc", "change", "dev", f"eth{rail}", *shaper)
+    _run("tc", "-n", f"{hub}-hub", "qdisc", "change", "dev", f"port{index}-{rail}", *shaper)
+
+
+@contextlib.contextmanager
+def slow_pair(
+    one: SshdNode, other: SshdNode, rail: int, rate_mbit: float, others_mbit: float
+) -> Iterator[None]:
+    """Shape what two nodes send to each other over one interface, and no other pair."""
+    for node, peer in ((one, other), (other, one)):
+        tc, device = ("tc", "-n", node.command[3]), ("dev", f"eth{rail}")
+        address = f"10.{214 + rail}.{peer.address.split('.', 2)[2]}"
+        _run(*tc, "qdisc", "replace", *device, "root", "handle", "1:", "htb", "default", "1")
+        for band, rate in (("1:1", others_mbit), ("1:2", rate_mbit)):
+            _run(*tc, "class", "add", *device, "parent", "1:", "classid", band, "htb", "rate", f"{rate:g}mbit",
+                 "burst", str(_BURST_BYTES))  # fmt: skip
+        _run(*tc, "filter", "add", *device, "parent", "1:", "protocol", "ip", "u32", "match", "ip", "dst",
+             f"{address}/32", "flowid", "1:2")  # fmt: skip
+    try:
+        yield
+    finally:
+        shaper = (
+            "root",
+            "tbf",
+            "rate",
+            f"{others_mbit:g}mbit",
+            "burst",
+            str(_BURST_BYTES),
+            "latency",
+            "50ms",
+        )
+        for node in (one, other):
+            _run("tc", "-n", node.command[3], "qdisc", "del", "dev", f"eth{rail}", "root")
+            _run("tc", "-n", node.command[3], "qdisc", "add", "dev", f"eth{rail}", *shaper)

@@ -1,0 +1,149 @@
+"""``locate``: name the node, rail or link that is slow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli import options as cli
+
+if TYPE_CHECKING:
+    from clusterctl.cli.session import Session
+    from clusterctl.documents.locate import Locate
+    from clusterctl.launch.base import LaunchPlan
+    from clusterctl.launch.locate import LocateRun
+    from clusterctl.launch.request import Request
+    from clusterctl.rundir import RunDir
+
+_TIMEOUT_S = 300.0
+
+
+def locate(
+    inventory: cli.InventoryArgument = None,
+    limit: cli.LimitOption = None,
+    library: Annotated[
+        Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        typer.Option("--library", metavar="NAME", help="nccl, gloo or ccore; default: as for bench."),
+    ] = None,
+    launcher: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--launcher", metavar="NAME", help="openmpi, mpich, torchrun, srun, or local."),
+    ] = None,
+    np: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            "-np",
+            "--np",
+            min=2,
+            metavar="N",
+            help="Number of ranks; default: every GPU, or without GPUs one rank per interface in socket_ifname.",
+            show_default=False,
+        ),
+    ] = None,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=1.0, metavar="SECONDS", help="Maximum time of the launch.")
+    ] = _TIMEOUT_S,
+    hostfile_without: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "--hostfile-without",
+            metavar="FILE",
+            help="Write an MPI hostfile of the nodes that were not named.",
+        ),
+    ] = None,
+    fanout: cli.FanoutOption = None,
+    accept_new_host_keys: cli.AcceptHostKeysOption = False,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Name the node, rail or link that is slow.
+
+    Every rank first measures its own GPU or CPU, then all rails measure rounds of pairs with different partners. What
+    looks slow is measured again beside healthy pairs, until chance is ruled out. Three nodes are needed to name one.
+
+    Exit code 0: nothing is slow; 1: a node, rail or link was named, or so many are slow that the run is inconclusive;
+    5: a node is unreachable; 10: a rank died, hung or did not start; 11: the output cannot be read.
+    """
+    from clusterctl.cli.report_files import refuse_unwritable
+    from clusterctl.cli.session import open_session
+    from clusterctl.launch import choose
+    from clusterctl.launch import locate as launching
+    from clusterctl.report.text import locate as report
+    from clusterctl.results import locate as results
+
+    cli.require_seconds(timeout_s)
+    refuse_unwritable(hostfile_without)
+    session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
+    choose.require_servable(launcher, len(session.inventory.nodes))
+    asked = launching.request(library, np, launcher, timeout_s)
+    run, found = _measured(session, asked, runs)
+    document = results.document(found, run.id)
+    run.write("results", document.document())
+    if as_json:
+        console.emit_json(document.document())
+    else:
+        console.data(report.text(document))
+    _say_failures(run, found)
+    if hostfile_without is not None and found.located.verdict is not None:
+        _write_hostfile(hostfile_without, session, document)
+    raise typer.Exit(results.exit_code(found))
+
+
+def _measured(session: Session, asked: Request, runs: Path | None) -> tuple[RunDir, LocateRun]:
+    """Measure in a new run folder, which keeps inventory, facts, command and logs."""
+    from clusterctl.artifacts import shell
+    from clusterctl.cli.bench.run import runner_of, terminable
+    from clusterctl.cli.terminal.progress import Progress
+    from clusterctl.documents.launch import Artifacts, Command, Launch
+    from clusterctl.inventory.recorded import recorded
+    from clusterctl.launch import locate as launching
+    from clusterctl.rundir import RunDir
+
+    run = RunDir.create("locate", runs)
+    run.write("inventory", recorded(session.inventory))
+
+    def starting(plan: LaunchPlan) -> None:
+        commands = (Command(np=plan.np, line=shell.line(plan.argv)),)
+        run.write("artifacts", Artifacts(commands=commands).document())
+
+    with Progress("Locating what is slow", done="Measured all rounds") as progress:
+
+        def say(text: str) -> None:
+            if text.startswith("note: "):
+                progress.line(text)
+            else:
+                progress.say(text)
+
+        with terminable(), runner_of(session, run) as runner:
+            found = launching.run(asked, runner, run.folder("logs"), say, starting)
+        if found.faults:
+            progress.done = ""
+    run.write("launch", Launch.model_validate({"launches": found.launches}).document())
+    return run, found
+
+
+def _say_failures(run: RunDir, found: LocateRun) -> None:
+    from clusterctl.report.text.failures import fault_lines
+    from clusterctl.results.model import fault_document
+
+    for line in fault_lines(map(fault_document, found.faults)):
+        console.talk(line)
+    console.talk(f"run folder: {run.path}")
+
+
+def _write_hostfile(path: Path, session: Session, document: Locate) -> None:
+    from clusterctl.artifacts import hostfile
+    from clusterctl.cli import report_files
+    from clusterctl.results.locate import named_nodes
+
+    without = named_nodes(document)
+    kept = [
+        (node.name, node.slots or node.gpus or 1)
+        for node in session.inventory.nodes
+        if node.name not in without
+    ]
+    named = f"without {', '.join(without)}, which locate named" if without else "locate named no node"
+    report_files.write(path, hostfile.render(kept, comment=f"{named} in run {document.run}"))
