@@ -25,7 +25,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class RankStarted:
     """Mark that rank 0 runs: it printed the header of its table, or its first record."""
 
 
@@ -36,23 +36,23 @@ class LiveOutput:
         self._rest = ""
         self._layout: Layout | None = None
 
-    def read(self, text: str) -> list[Row | Window | Started]:
+    def read(self, text: str) -> list[Row | Window | RankStarted]:
         """Return the rows and windows of the lines that this text completes; other lines are ignored."""
         *lines, rest = (self._rest + text).split("\n")
         self._rest = rest[: _LONGEST + 1]
         return [found for line in lines if len(line) <= _LONGEST for found in self._of_line(line)]
 
-    def _of_line(self, line: str) -> Iterator[Row | Window | Started]:
+    def _of_line(self, line: str) -> Iterator[Row | Window | RankStarted]:
         if MARK in line:
             yield from _of_record(line.partition(MARK)[2])
         elif (layout := layout_of(line)) is not None:
             self._layout = layout
-            yield Started()
+            yield RankStarted()
         elif self._layout is not None and (row := row_of(self._layout, line)) is not None and is_finite(row):
             yield row
 
 
-def _of_record(text: str) -> Iterator[Window | Started]:
+def _of_record(text: str) -> Iterator[Window | RankStarted]:
     try:
         record = json_value(text)
     except NotUnderstood:
@@ -60,7 +60,7 @@ def _of_record(text: str) -> Iterator[Window | Started]:
     if not isinstance(record, dict) or record.get("rank") != 0:
         return
     if record.get("kind") == "start":
-        yield Started()
+        yield RankStarted()
     number, total, rate = (record.get(name) for name in ("number", "windows", "samples_per_s"))
     if (
         record.get("kind") == "window"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from types import TracebackType
 
-from clusterctl.benchmarks.live_output import LiveOutput, Started, Window
+from clusterctl.benchmarks.live_output import LiveOutput, RankStarted, Window
 from clusterctl.benchmarks.perf_output import Half, Row
 from clusterctl.cli import console
 from clusterctl.cli.terminal import color
@@ -92,7 +92,7 @@ class LiveRun(Viewer):
             if self._step is None:
                 return
             for found in self._output.read(text):
-                if isinstance(found, Started):
+                if isinstance(found, RankStarted):
                     self._state = "ranks are running" if self._step.total else "warming up"
                 elif isinstance(found, Window):
                     self._windows.append(found)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clusterctl.benchmarks import perf_output
-from clusterctl.benchmarks.live_output import LiveOutput, Started, Window
+from clusterctl.benchmarks.live_output import LiveOutput, RankStarted, Window
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))
 MARK = "clusterctl-record "
@@ -27,13 +27,13 @@ def test_the_rows_are_those_of_the_table(path, length):
     # A row that NCCL's log cuts in two is found only in the complete output.
     assert rows == [row for row in whole if row in rows]
     assert len(rows) >= len(whole) - 1
-    assert not rows or isinstance(found[0], Started)
+    assert not rows or isinstance(found[0], RankStarted)
 
 
 def test_the_windows_of_rank_0_are_read():
     live = LiveOutput()
     window = {"kind": "window", "number": 2, "windows": 5, "samples_per_s": 24.5, "sample": "image"}
-    assert live.read(record(kind="start")) == [Started()]
+    assert live.read(record(kind="start")) == [RankStarted()]
     assert live.read(record(**window)[:20]) == []
     assert live.read(record(**window)[20:]) == [Window(2, 5, 24.5, "image")]
 
