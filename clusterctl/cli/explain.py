@@ -63,7 +63,7 @@ def explain(
         console.emit_json(document)
     else:
         width = min(140, console.width() or 100)
-        console.data(explained.render(document, width=max(40, width)))
+        console.data(explained.render(document, width=max(40, width)), look="explain")
     raise typer.Exit(
         0 if any(found["role"] != Role.CONSEQUENCE.value for found in document["findings"]) else 1
     )

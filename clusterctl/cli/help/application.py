@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import typer
 
 from clusterctl.cli.description import CommandDescription, described
 from clusterctl.cli.help import page
+from clusterctl.cli.terminal import color
 
 
 class Application(typer.Typer):
@@ -24,9 +26,18 @@ class Application(typer.Typer):
 def _give_help(parsed: Any, command: CommandDescription, whole: CommandDescription) -> None:
     """Let a command that Typer parses print the help and the usage of its description."""
     vars(parsed).update(
-        get_help=lambda _: page.render(command, whole, page.width()),
+        get_help=lambda _: _coloured(page.render(command, whole, page.width())),
         get_usage=lambda _: page.usage(command, page.width()),
     )
     below: Mapping[str, Any] = getattr(parsed, "commands", {})
     for name, inner in below.items():
         _give_help(inner, command.commands[name], whole)
+
+
+def _coloured(text: str) -> str:
+    """Return a page in the colours of the terminal; Typer removes them where it does not print to one."""
+    if not (sys.stdout.isatty() and color.wanted(sys.stdout)):
+        return text
+    from clusterctl.cli.terminal.highlight import painted
+
+    return painted(text, "help")

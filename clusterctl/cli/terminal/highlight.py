@@ -61,6 +61,21 @@ LOOKS: dict[str, tuple[str, ...]] = {
         r"(?m)^(?P<heading>(?:Plan|Applied[^:\n]*|Undone|Round \d+):)(?= )",
         r"(?m)^(?P<changed>Services that restart|Nodes that reboot)(?=: )",
     ),
+    # Headings, then commands and options at the beginnings of rows, and notes on defaults.
+    "help": (
+        r"(?m)^(?P<heading>Usage:|[A-Z][^:\n]*:$)",
+        r"(?m)^  (?P<name>\S.*?)(?=  |$)",
+        r"(?P<faint>\[(?:default: |repeatable)[^\]]*\])",
+    ),
+    # The groups of findings, the name of each, its line in the log, and the labels of its texts.
+    "explain": (
+        r"(?m)^(?P<heading>[A-Z][^:\n]*:$)",
+        r"(?m)^(?P<bad>Broken \(look here first\):$)",
+        r"(?m)^\* (?P<name>\S+)",
+        r"(?m)^  (?P<doubtful>\| .*)$",
+        r"(?m)^  (?P<doubtful>line \d+: .*)$",
+        r"(?m)^  (?P<faint>(?:means|cause|fix|check|source) )",
+    ),
     # One live line, and the line that a finished phase leaves.
     "progress": (
         r"\A(?P<heading>[^: ][^:]*)(?=: )",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import sys
 from collections.abc import Iterator
 
+import pexpect
 import pytest
 
 from clusterctl.cli import main as cli
@@ -169,3 +173,19 @@ def test_help_of_an_unknown_command_suggests_one(
 ) -> None:
     assert cli.main(["help", *words]) == 2
     assert hint in capsys.readouterr().err
+
+
+def test_a_colour_terminal_shows_headings_and_options_in_colour() -> None:
+    program = "import sys; from clusterctl.cli.main import main; sys.exit(main(['down', '--help']))"
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")
+    }
+    shown = pexpect.run(
+        shlex.join([sys.executable, "-c", program]), env={**environment, "TERM": "xterm"}, timeout=60
+    ).decode()
+    assert "\x1b[1mUsage:\x1b[0m clusterctl down" in shown and "\x1b[36m--force\x1b[0m" in shown
+    environment["TERM"] = "dumb"
+    assert (
+        "\x1b"
+        not in pexpect.run(shlex.join([sys.executable, "-c", program]), env=environment, timeout=60).decode()
+    )
