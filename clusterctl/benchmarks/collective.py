@@ -14,6 +14,15 @@ COLLECTIVES = (
 """The collectives, under the names of nccl-tests."""
 
 
+REDUCING = ("all_reduce", "reduce_scatter", "reduce")
+"""The collectives that combine elements by an operator."""
+DATATYPES = ("float", "double", "half", "bfloat16", "int8", "uint8", "int32", "int64", "uint32", "uint64")
+"""The types of elements, under the names of nccl-tests."""
+OPERATORS = ("sum", "prod", "max", "min", "avg")
+IN_EVERY_PROGRAM = {"datatype": DATATYPES[:8], "op": OPERATORS[:4]}
+"""What torch measures too; ``all`` means these."""
+
+
 def program_of(collective: str) -> str:
     """Return the name of the perf program, which nccl-tests and collective_core share."""
     return f"{collective}_perf"
@@ -40,7 +49,16 @@ class CollectiveSweep:
     iters: int = 20
     warmup_iters: int = 5
     check: bool = True
+    datatype: str = "float"
+    op: str = "sum"
     extra: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Return the name, with the type and the operator if they are not the usual ones."""
+        words = [self.datatype] if (self.datatype, self.op) != ("float", "sum") else []
+        words += [self.op] if words and self.name in REDUCING else []
+        return f"{self.name} of {', '.join(words)}" if words else self.name
 
     def argv(self, program: tuple[str, ...]) -> tuple[str, ...]:
         """Return the command of one rank with one device: nccl-tests' flags after ``program``."""
@@ -53,6 +71,8 @@ class CollectiveSweep:
             "-w", str(self.warmup_iters),
             "-c", "1" if self.check else "0",
             "-g", "1",
+            *(("-d", self.datatype) if self.datatype != "float" else ()),
+            *(("-o", self.op) if self.op != "sum" else ()),
             *self.extra,
         )  # fmt: skip
 

@@ -58,7 +58,15 @@ def size_word(size_bytes: int) -> str:
 
 
 def check_sizes(sweep: CollectiveSweep, rows: Sequence[Row], np: int) -> tuple[Fault, ...]:
-    """Return a fault for the first size that was not requested, is duplicated, or is missing."""
+    """Return a fault for the first row of another type or operator, or the first wrong, repeated or missing size."""
+    other = next((row for row in rows if _differs(sweep, row)), None)
+    if other is not None:
+        return (
+            _fault(
+                f"the table has a row of {other.dtype} and {other.redop}, but {sweep.datatype} and {sweep.op} "
+                "were requested"
+            ),
+        )
     granule = _GRANULE_BYTES * (1 if sweep.name in _WHOLE else np)
     wanted = wanted_sizes(sweep)
 
@@ -81,6 +89,12 @@ def check_sizes(sweep: CollectiveSweep, rows: Sequence[Row], np: int) -> tuple[F
             ),
         )
     return ()
+
+
+def _differs(sweep: CollectiveSweep, row: Row) -> bool:
+    """Tell whether a row has another type or operator than the requested one; the defaults are not requested."""
+    datatype = sweep.datatype != "float" and row.dtype not in (None, sweep.datatype)
+    return datatype or (sweep.op != "sum" and row.redop not in (None, sweep.op))
 
 
 def _fault(message: str, hint: str = "see the printed table in rank-0.log in the run folder") -> Fault:

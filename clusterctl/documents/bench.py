@@ -195,6 +195,18 @@ class BenchResult(Sparse, Document):
         return self.model_dump(mode="json", by_alias=True, exclude=None if self.variants else {"variants"})
 
 
+class Sweeps(Document):
+    """``clusterctl bench --json`` with several collectives, types or operators.
+
+    A failed sweep is the last one.
+    """
+
+    schema_: Literal["clusterctl.sweeps/1"] = Field(default="clusterctl.sweeps/1", alias="schema")
+    status: Success
+    results: tuple[dict[str, Any], ...]
+    """Documents of the schema ``clusterctl.bench/1``."""
+
+
 class Smoke(Document):
     """``clusterctl bench --smoke --json``: the second result is missing if the first run failed."""
 

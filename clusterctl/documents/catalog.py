@@ -43,6 +43,7 @@ DOCUMENTS: tuple[type[Document], ...] = (
     command.Exec,
     bench.BenchResult,
     bench.Smoke,
+    bench.Sweeps,
     launch.Preflight,
     launch.Artifacts,
     launch.Launch,

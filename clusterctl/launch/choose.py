@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from clusterctl.benchmarks.collective import program_of
+from clusterctl.benchmarks.collective import IN_EVERY_PROGRAM, program_of
 from clusterctl.closest import did_you_mean
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory import nodeset
@@ -168,6 +168,17 @@ def comparable_program(name: str, chosen: Library, answers: Sequence[Readiness],
     """Return the torch program, which is the same for every library, so that only the library differs."""
     found = torch_program(answers, archive, "collective")
     return Program((*found.words, name, "--backend", backend(chosen)), torch=True, perf=False)
+
+
+def require_measurable(program: Program, *, datatype: str, op: str) -> None:
+    """Raise LaunchError if the chosen program lacks the type of elements or the operator."""
+    for flag, asked in (("datatype", datatype), ("op", op)):
+        if program.torch and asked not in IN_EVERY_PROGRAM[flag]:
+            raise LaunchError(
+                f"--{flag} {asked} cannot be measured: the torch program runs here, which has no {asked}",
+                hint=f"choose from: {', '.join(IN_EVERY_PROGRAM[flag])}; nccl-tests and collective_core's own "
+                "programs measure more",
+            )
 
 
 def nccl_symbols(answers: Sequence[Readiness]) -> str:

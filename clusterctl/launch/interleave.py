@@ -56,6 +56,18 @@ def request_of(request: Request, variant: Variant, variants: Sequence[Variant]) 
     )
 
 
+def once(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that passes each text to ``say`` the first time, for notes that every measurement repeats."""
+    told: set[str] = set()
+
+    def say_new(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            say(text)
+
+    return say_new
+
+
 def interleave(
     request: Request,
     variants: Sequence[Variant],
@@ -70,14 +82,7 @@ def interleave(
     ``starting`` is called before each launch, with its variant and its repeat.
     """
     found: list[list[Measured]] = [[] for _ in variants]
-    told: set[str] = set()
-
-    def once(text: str) -> None:
-        """Print a note of one measurement, unless another measurement printed the same."""
-        if text not in told:
-            told.add(text)
-            say(text)
-
+    noting = once(say)
     faults: tuple[Fault, ...] = ()
     for number in range(1, repeats + 1):
         for index, variant in enumerate(variants):
@@ -85,7 +90,7 @@ def interleave(
             folder = logs / f"{index + 1}-{re.sub(r'[^A-Za-z0-9._=-]', '_', variant.name)[:60]}" / str(number)
             names: dict[str, str | int] = {"variant": variant.name, "repeat": number}
             measured = Measurement(
-                request_of(request, variant, variants), runner, folder, once,
+                request_of(request, variant, variants), runner, folder, noting,
                 starting=partial(starting, names), turn=where,
             ).run()  # fmt: skip
             found[index].append(measured)

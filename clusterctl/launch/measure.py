@@ -238,7 +238,8 @@ class Measurement:
         viewer = self._runner.viewer
         viewer.starting(
             Step(
-                self._request.benchmark, plan.np, len(plan.placements), plan.launcher.name, plan.timeout_s,
+                self._request.benchmark if chosen.training else chosen.sweep.title,
+                plan.np, len(plan.placements), plan.launcher.name, plan.timeout_s,
                 total=len(wanted_sizes(chosen.sweep)) if chosen.training is None else None,
                 point=point, points=points, turn=self._turn or Turn(),
             )

@@ -117,10 +117,12 @@ def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentit
     if request.training is None:
         # Only the torch program gives each rank what NCCL needs to share a GPU.
         same_program = request.same_program or request.oversubscribe
+        wished = sweep_of(CPU_SWEEP, request)
         choosing = choose.comparable_program if same_program else choose.collective_program
         program = choose.told_of_deadline(
             choosing(request.collective, library, answers, archive), request.timeout_s
         )
+        choose.require_measurable(program, datatype=wished.datatype, op=wished.op)
     else:
         program = choose.torch_program(answers, archive, "training")
     np = request.np or sum(answer.slots for answer in answers) * (SHARING if request.oversubscribe else 1)

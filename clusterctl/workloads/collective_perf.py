@@ -23,6 +23,8 @@ DTYPES: dict[str, torch.dtype] = {
     "double": torch.float64,
     "half": torch.float16,
     "bfloat16": torch.bfloat16,
+    "int8": torch.int8,
+    "uint8": torch.uint8,
     "int32": torch.int32,
     "int64": torch.int64,
 }
@@ -55,6 +57,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("-w", "--warmup_iters", type=int, default=1)
     parser.add_argument("-c", "--check", type=int, default=1)
     parser.add_argument("-d", "--datatype", choices=sorted(DTYPES), default="float")
+    parser.add_argument("-o", "--op", choices=sorted(collectives.OPERATORS), default="sum")
     parser.add_argument("-g", "--ngpus", type=int, choices=(1,), default=1)
     parser.add_argument(
         "-G",
@@ -203,7 +206,7 @@ def library_lines(backend: str, device: torch.device) -> list[str]:
 
 
 def row(
-    datatype: str,
+    arguments: argparse.Namespace,
     chosen: collectives.Collective,
     size: int,
     count: int,
@@ -215,9 +218,9 @@ def row(
     measured = f"{figures[0]:7.2f}  {figures[1]:6.2f}  {figures[2]:6.2f}  {shown:>6s}"
     absent = "  ".join(["    N/A", "   N/A", "   N/A", "   N/A"])
     halves = (absent, measured) if chosen.in_place else (measured, absent)
-    redop = "sum" if chosen.reduces else "none"
+    redop = arguments.op if chosen.reduces else "none"
     root = collectives.ROOT if chosen.rooted else -1
-    return f"{size:12d}  {count:12d}  {datatype:>8s}  {redop:>6s}  {root:>6d}  {halves[0]}  {halves[1]}"
+    return f"{size:12d}  {count:12d}  {arguments.datatype:>8s}  {redop:>6s}  {root:>6d}  {halves[0]}  {halves[1]}"
 
 
 def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
@@ -255,7 +258,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     wanted = sizes(arguments.minbytes, arguments.maxbytes, arguments.stepfactor)
     for index, count in enumerate(counts(wanted, width * parts)):
         size = count * width * parts
-        buffers = collectives.make(chosen, count, dtype, device)
+        buffers = collectives.make(chosen, count, dtype, device, arguments.op)
         if index == 0 and arguments.warmup_iters > 0:
             settle(lambda made=buffers: chosen.call(made), size, device)  # type: ignore[misc]
         for _ in range(max(1, arguments.warmup_iters)):
@@ -276,7 +279,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         bandwidths.append(algbw * factor)
         wrong = collectives.count_wrong(chosen, buffers) if arguments.check else None
         wrong_total += wrong or 0
-        say(row(arguments.datatype, chosen, size, count, (time_us, algbw, algbw * factor), wrong))
+        say(row(arguments, chosen, size, count, (time_us, algbw, algbw * factor), wrong))
     say(f"# Out of bounds values : {wrong_total} {'FAILED' if wrong_total else 'OK'}")
     say(f"# Avg bus bandwidth    : {sum(bandwidths) / len(bandwidths):g}\n#")
     for line in library_lines(backend, device):

@@ -19,17 +19,35 @@ ROOT = 0
 _PATTERN = 3
 # A sum over all ranks is at most this: bfloat16 holds all whole numbers up to 256.
 _LARGEST_SUM = 192
+# So many ranks send ones and twos for a product, all others ones: int8 holds 2 to the power of 6.
+_FACTORS = 6
+OPERATORS: dict[str, tuple[Any, Callable[..., Tensor]]] = {
+    "sum": (dist.ReduceOp.SUM, torch.add),
+    "prod": (dist.ReduceOp.PRODUCT, torch.mul),
+    "max": (dist.ReduceOp.MAX, torch.maximum),
+    "min": (dist.ReduceOp.MIN, torch.minimum),
+}
+"""Each operator's name in nccl-tests, torch's operator of collectives, and the same for two tensors."""
 
 
 @dataclass(frozen=True)
 class Buffers:
-    """Hold one rank's send and receive buffers, ``count`` elements per part; in place: the same tensor."""
+    """Hold one rank's send and receive buffers, ``count`` elements per part, and the name of the operator.
+
+    In place, both buffers are the same tensor.
+    """
 
     send: Tensor
     recv: Tensor
     count: int
     rank: int
     size: int
+    op: str = "sum"
+
+    @property
+    def operator(self) -> Any:
+        """Return torch's operator."""
+        return OPERATORS[self.op][0]
 
     def part(self, tensor: Tensor, index: int) -> Tensor:
         """Return one rank's part of a tensor."""
@@ -64,18 +82,20 @@ class Collective:
         return self.sends or self.receives
 
 
-def make(chosen: Collective, count: int, dtype: torch.dtype, device: torch.device) -> Buffers:
+def make(
+    chosen: Collective, count: int, dtype: torch.dtype, device: torch.device, op: str = "sum"
+) -> Buffers:
     """Return zeroed buffers of this rank for parts of ``count`` elements."""
     rank, size = dist.get_rank(), dist.get_world_size()
     send = torch.zeros(count * (size if chosen.sends else 1), dtype=dtype, device=device)
     if chosen.in_place:
-        return Buffers(send, send, count, rank, size)
+        return Buffers(send, send, count, rank, size, op)
     recv = torch.zeros(count * (size if chosen.receives else 1), dtype=dtype, device=device)
-    return Buffers(send, recv, count, rank, size)
+    return Buffers(send, recv, count, rank, size, op)
 
 
 def values(chosen: Collective, buffers: Buffers) -> Callable[[int, int], Tensor]:
-    """Return the values of each rank and part (``of(rank, part)``), chosen so that sums are exact in every type."""
+    """Return the values of each rank and part (``of(rank, part)``), chosen so that results are exact in every type."""
     # With many ranks only some send a nonzero value at a position, and positions alternate between ranks.
     period = max(_PATTERN, -(-_PATTERN * buffers.size // _LARGEST_SUM)) if chosen.reduces else _PATTERN
     # Two bytes per element and one rank at a time: checking 8 GiB must fit on the GPU beside the buffers.
@@ -83,6 +103,8 @@ def values(chosen: Collective, buffers: Buffers) -> Callable[[int, int], Tensor]
     pattern = turn.repeat(-(-buffers.count // period))[: buffers.count]
 
     def of(rank: int, part: int) -> Tensor:
+        if chosen.reduces and buffers.op == "prod":
+            return 1 + (pattern + rank + part) % 2 if rank < _FACTORS else torch.ones_like(pattern)
         found = (pattern + (rank + part) % period) % period
         return found if period == _PATTERN else found.mul_(found < _PATTERN)
 
@@ -119,10 +141,11 @@ def _others(size: int) -> float:
     return (size - 1) / size
 
 
-def _summed(buffers: Buffers, of: Callable[[int, int], Tensor], part: int = 0) -> Tensor:
+def _reduced(buffers: Buffers, of: Callable[[int, int], Tensor], part: int = 0) -> Tensor:
+    combine = OPERATORS[buffers.op][1]
     total = of(0, part)
     for rank in range(1, buffers.size):
-        total += of(rank, part)
+        combine(total, of(rank, part), out=total)
     return total
 
 
@@ -172,7 +195,7 @@ ALL = {
     chosen.name: chosen
     for chosen in (
         Collective(
-            "all_reduce", lambda b: dist.all_reduce(b.recv), _summed, lambda n: 2 * _others(n),
+            "all_reduce", lambda b: dist.all_reduce(b.recv, op=b.operator), _reduced, lambda n: 2 * _others(n),
             in_place=True, reduces=True,
         ),
         Collective(
@@ -180,15 +203,15 @@ ALL = {
             receives=True,
         ),
         Collective(
-            "reduce_scatter", lambda b: _reduce_scatter(b.recv, b.send),
-            lambda b, of: _summed(b, of, b.rank), _others, sends=True, reduces=True,
+            "reduce_scatter", lambda b: _reduce_scatter(b.recv, b.send, op=b.operator),
+            lambda b, of: _reduced(b, of, b.rank), _others, sends=True, reduces=True,
         ),
         Collective(
             "broadcast", lambda b: dist.broadcast(b.recv, ROOT), lambda b, of: of(ROOT, 0), lambda n: 1.0,
             in_place=True, rooted=True,
         ),
         Collective(
-            "reduce", lambda b: dist.reduce(b.recv, ROOT), lambda b, of: _on_root(b, _summed(b, of)),
+            "reduce", lambda b: dist.reduce(b.recv, ROOT, op=b.operator), lambda b, of: _on_root(b, _reduced(b, of)),
             lambda n: 1.0, in_place=True, reduces=True, rooted=True,
         ),
         Collective(

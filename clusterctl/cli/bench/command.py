@@ -18,6 +18,7 @@ from clusterctl.cli.bench import preflight as bench_preflight
 from clusterctl.cli.bench import reports as bench_reports
 from clusterctl.cli.bench import run as bench_run
 from clusterctl.cli.bench import smoke as bench_smoke
+from clusterctl.cli.bench import sweeps as bench_sweeps
 from clusterctl.cli.bench import trust as bench_trust
 from clusterctl.cli.bench.request import TIMEOUT_S, build_request
 from clusterctl.cli.option_groups import with_groups
@@ -51,17 +52,17 @@ def bench(
     did not start; 11: the output cannot be parsed.
     """
     timeout_s = ranks.timeout_s or (bench_smoke.TIMEOUT_S if instead.smoke else TIMEOUT_S)
-    request = build_request(
+    requests = build_request(
         **asdict(what), **asdict(replace(ranks, timeout_s=timeout_s)), **asdict(sizes), **asdict(iterations),
         **asdict(training), allow_slow_path=acceptance.allow_slow_path,
     )  # fmt: skip
     report_files.refuse_unwritable(reports.html, reports.junit)
     variants, times = bench_compare.chosen(comparison.compare, comparison.repeats, ranks.library)
-    bench_output.require_possible(reports.output, request, as_json=as_json, compared=bool(variants))
+    bench_output.require_possible(reports.output, requests[0], as_json=as_json, compared=bool(variants))
     of_a_benchmark = {
         "--collective": what.collective, "--model": what.model, "--scaling": ranks.scaling,
         "--compare": comparison.compare, "--repeats": comparison.repeats, "--min-bytes": sizes.min_bytes,
-        "--max-bytes": sizes.max_bytes,
+        "--max-bytes": sizes.max_bytes, "--datatype": sizes.datatype, "--op": sizes.op,
     }  # fmt: skip
     of_its_run = {
         "--step-factor": sizes.step_factor, "--iters": iterations.iters, "--warmup": iterations.warmup,
@@ -86,23 +87,27 @@ def bench(
         )  # fmt: skip
     known = bench_trust.baseline_of(acceptance.baseline, runs, compared=comparison.compare is not None)
     session = _session(where, fanout, accept_new_host_keys, runs)
-    request = bench_run.with_launcher(session, request)
+    requests = tuple(bench_run.with_launcher(session, request) for request in requests)
     if instead.dry_run:
-        raise typer.Exit(bench_dry_run.run(session, request, variants, as_json=as_json))
+        raise typer.Exit(bench_dry_run.run(session, requests, variants, as_json=as_json))
     if instead.preflight:
-        raise typer.Exit(bench_preflight.run(session, request, runs, as_json=as_json))
-    if instead.smoke:
-        all_ended = bench_smoke.run(session, request, runs)
-    else:
-        all_ended = (bench_run.measure(session, request, variants, times, runs, known),)
-    if as_json:
-        console.emit_json(
-            bench_smoke.document(all_ended) if instead.smoke else all_ended[0].result.document()
-        )
-    for ended in all_ended:
+        raise typer.Exit(bench_preflight.run(session, requests[0], runs, as_json=as_json))
+
+    def show(ended: bench_run.Ended) -> None:
         if not as_json:
             console.data(bench_output.render(ended.result, reports.output))
         bench_run.say_end(ended)
+
+    if instead.smoke:
+        all_ended = bench_smoke.run(session, requests[0], runs, show)
+    else:
+        all_ended = bench_sweeps.run(
+            requests,
+            lambda request, say: bench_run.measure(session, request, variants, times, runs, known, say),
+            show,
+        )
+    if as_json:
+        console.emit_json((bench_smoke if instead.smoke else bench_sweeps).document(all_ended))
     written = bench_reports.write(
         *(ended.record for ended in all_ended), html=reports.html, junit=reports.junit
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from clusterctl.errors import UsageError
 if TYPE_CHECKING:
     from clusterctl.benchmarks.base import Fault
     from clusterctl.cli.session import Session
+    from clusterctl.launch.preflight import Readiness
     from clusterctl.launch.request import Request
     from clusterctl.launch.variants import Variant
 
@@ -32,8 +34,8 @@ def require_alone(said: Mapping[str, object]) -> None:
         )
 
 
-def run(session: Session, request: Request, variants: Sequence[Variant], *, as_json: bool) -> int:
-    """Probe the nodes, plan the launches of every variant, print them, and return the exit code."""
+def run(session: Session, requests: Sequence[Request], variants: Sequence[Variant], *, as_json: bool) -> int:
+    """Probe the nodes, plan the launches of every sweep and variant, print them, and return the exit code."""
     from clusterctl.benchmarks.collective import program_of
     from clusterctl.cli.bench.run import runner_of, terminable
     from clusterctl.documents.launch import PlannedLaunches
@@ -41,13 +43,16 @@ def run(session: Session, request: Request, variants: Sequence[Variant], *, as_j
     from clusterctl.launch.interleave import request_of
     from clusterctl.launch.plan import plan
 
+    answers_of: dict[str, tuple[Readiness, ...]] = {}
     with terminable(), runner_of(session) as runner:
-        answers, faults = runner.prepare({}, program_of(request.collective))
-    if faults:
-        return _failed(faults, as_json=as_json)
+        for name in dict.fromkeys(request.collective for request in requests):
+            answers_of[name], faults = runner.prepare({}, program_of(name))
+            if faults:
+                return _failed(faults, as_json=as_json)
     shown: list[str] = []
     launches: list[dict[str, Any]] = []
-    for one in variants or (None,):
+    for request, one in product(requests, variants or (None,)):
+        answers = answers_of[request.collective]
         chosen = plan(request if one is None else request_of(request, one, variants), answers, SHOWN)
         faults = chosen.unmet()
         if faults:
@@ -55,6 +60,8 @@ def run(session: Session, request: Request, variants: Sequence[Variant], *, as_j
         for note in chosen.notes():
             console.talk(f"note: {note}")
         planned = chosen.launches()
+        if len(requests) > 1:
+            shown.append(f"# {chosen.sweep.title}")
         names = {"launcher": chosen.launcher.name, "library": chosen.library}
         if one is not None:
             shown.append(f"# variant {one.name}")

@@ -38,7 +38,7 @@ class What:
         typer.Option(
             "--collective",
             metavar="COLLECTIVE",
-            help="Measure this collective; names as in nccl-tests.",
+            help="Measure these collectives, a sweep for each; names as in nccl-tests.",
             show_default="all_reduce",
         ),
     ] = None
@@ -123,16 +123,44 @@ class SizeOptions:
     min_bytes: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
-            "-b", "--min-bytes", metavar="SIZE", help="Smallest size: 8, 64K, 1M.", show_default="8"
+            "-b",
+            "--min-bytes",
+            metavar="SIZE",
+            help="Smallest size: 8, 64KiB, 1MB (powers of 1024).",
+            show_default="8",
         ),
     ] = None
     max_bytes: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("-e", "--max-bytes", metavar="SIZE", help="Largest size.", show_default="128M"),
+        typer.Option(
+            "-e", "--max-bytes", metavar="SIZE", help="Largest size.", show_default="1G, without GPUs 8M"
+        ),
     ] = None
     step_factor: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("-f", "--step-factor", min=2, help="Factor between sizes.", show_default="2"),
+        typer.Option(
+            "-f", "--step-factor", min=2, help="Factor between sizes.", show_default="2, without GPUs 4"
+        ),
+    ] = None
+    datatype: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "-d",
+            "--datatype",
+            metavar="TYPE,..",
+            help="Types of elements, a sweep for each: float, double, half, bfloat16, int8, uint8, int32, int64, all.",
+            show_default="float",
+        ),
+    ] = None
+    op: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "-o",
+            "--op",
+            metavar="OP,..",
+            help="Operators of reductions, a sweep for each: sum, prod, max, min, all, or avg.",
+            show_default="sum",
+        ),
     ] = None
 
 
@@ -147,7 +175,7 @@ class Iterations:
             "--iters",
             min=1,
             help="Timed iterations per size, or steps per timed window.",
-            show_default="20; training: 10, without GPUs 2 or 1",
+            show_default="20, without GPUs 10; training: 10, without GPUs 2 or 1",
         ),
     ] = None
     warmup: Annotated[
@@ -157,7 +185,7 @@ class Iterations:
             "--warmup",
             min=1,
             help="Untimed iterations or steps before the measurement.",
-            show_default="5; training: 10, without GPUs 1",
+            show_default="5, without GPUs 2; training: 10, without GPUs 1",
         ),
     ] = None
 

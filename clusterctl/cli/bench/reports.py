@@ -27,14 +27,18 @@ JunitOption = Annotated[
 def write(*records: Record, html: Path | None = None, junit: Path | None = None) -> int:
     """Write the requested reports and return 0, or the exit code of ConfigError if one cannot be written.
 
-    The result of the run stays stored either way. Of several runs, the HTML page shows the last.
+    The result of the run stays stored either way. Several runs have a page each, whose name ends with the run's id.
     """
     try:
         if html is not None:
             from clusterctl.report.html import run_page
 
-            report_files.write(html, run_page.render(records[-1]))
-            console.talk(f"report: {html}")
+            for record in records:
+                page = html
+                if len(records) > 1:
+                    page = html.with_name(f"{html.stem}-{record.summary.run}{html.suffix}")
+                report_files.write(page, run_page.render(record))
+                console.talk(f"report: {page}")
         if junit is not None:
             from clusterctl.report import bench_junit
 

@@ -57,6 +57,8 @@ def build_request(
     min_bytes: str | None = None,
     max_bytes: str | None = None,
     step_factor: int | None = None,
+    datatype: str | None = None,
+    op: str | None = None,
     iters: int | None = None,
     warmup: int | None = None,
     windows: int | None = None,
@@ -69,11 +71,11 @@ def build_request(
     compiled: bool = False,
     bucket_cap_mb: float | None = None,
     phase: int | None = None,
-) -> Request:
-    """Check the options against each other, before anything is read or contacted."""
-    from clusterctl.benchmarks.collective import COLLECTIVES
+) -> tuple[Request, ...]:
+    """Check the options against each other, before anything is read or contacted; return a request for each sweep."""
     from clusterctl.benchmarks.model_names import require_model
     from clusterctl.benchmarks.training import Training
+    from clusterctl.cli.bench import sweeps
     from clusterctl.launch import choose
     from clusterctl.launch.request import Request
 
@@ -87,8 +89,6 @@ def build_request(
         raise UsageError(
             "--collective and --model cannot be combined", hint="run the two benchmarks one after the other"
         )
-    if collective is not None and collective not in COLLECTIVES:
-        raise UsageError(f"unknown collective {collective!r}", hint=f"choose from: {', '.join(COLLECTIVES)}")
     if model is not None:
         require_model(model, phase=phase, channels_last=channels_last, image_size=image_size)
     if precision is not None and precision not in PRECISIONS:
@@ -100,7 +100,10 @@ def build_request(
         "--learning-rate": learning_rate, "--precision": precision, "--channels-last": channels_last or None,
         "--compile": compiled or None, "--bucket-cap-mb": bucket_cap_mb, "--phase": phase,
     }  # fmt: skip
-    of_collective = {"--min-bytes": min_bytes, "--max-bytes": max_bytes, "--step-factor": step_factor}
+    of_collective = {
+        "--min-bytes": min_bytes, "--max-bytes": max_bytes, "--step-factor": step_factor, "--datatype": datatype,
+        "--op": op,
+    }  # fmt: skip
     foreign = of_training if model is None else of_collective
     misplaced = [flag for flag, value in foreign.items() if value is not None]
     if misplaced:
@@ -126,7 +129,7 @@ def build_request(
             steps=iters, precision=precision or "fp32", channels_last=channels_last, learning_rate=learning_rate,
             compile=compiled, bucket_cap_mb=bucket_cap_mb, phase=phase,
         )  # fmt: skip
-    return Request(
+    request = Request(
         training=training,
         sweep={name: value for name, value in sweep.items() if value is not None},
         np=np,
@@ -135,7 +138,7 @@ def build_request(
         launcher=choose.known_launcher(launcher) if launcher is not None else None,
         map_by=choose.known_mapping(map_by) if map_by is not None else None,
         timeout_s=timeout_s,
-        collective=collective or "all_reduce",
         oversubscribe=oversubscribe,
         allow_slow_path=allow_slow_path,
     )
+    return sweeps.requests(request, collective, datatype, op)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -92,6 +92,7 @@ def measure(
     repeats: int,
     runs: Path | None,
     baseline: Baseline | None = None,
+    say: Callable[[str], None] = console.talk,
 ) -> Ended:
     """Measure in a new run folder, store the result there and in the database, and return the ended run."""
     from clusterctl.artifacts import shell
@@ -121,11 +122,9 @@ def measure(
     try:
         with live, terminable(), runner:
             if variants:
-                measured = interleave(request, variants, repeats, runner, logs, console.talk, starting)
+                measured = interleave(request, variants, repeats, runner, logs, say, starting)
             else:
-                measured = Measurement(
-                    request, runner, logs, console.talk, starting=partial(starting, {})
-                ).run()
+                measured = Measurement(request, runner, logs, say, starting=partial(starting, {})).run()
     except KeyboardInterrupt:
         if live.reached:
             console.error(f"interrupted in {live.reached}; the ranks were ended, and no result is stored")

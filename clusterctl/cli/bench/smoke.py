@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,13 +47,16 @@ def requests(request: Request) -> tuple[Request, Request]:
     return replace(request, sweep=sweep), replace(request, training=training, points=points)
 
 
-def run(session: Session, request: Request, runs: Path | None) -> tuple[Ended, ...]:
-    """Run both benchmarks, the second only if the first succeeded; return the ended runs."""
+def run(
+    session: Session, request: Request, runs: Path | None, show: Callable[[Ended], None]
+) -> tuple[Ended, ...]:
+    """Run both benchmarks, the second only if the first succeeded; show and return the ended runs."""
     from clusterctl.cli.bench.run import measure
 
     ended: list[Ended] = []
     for one in requests(request):
         ended.append(measure(session, one, (), 1, runs))
+        show(ended[-1])
         if ended[-1].faults:
             break
     return tuple(ended)

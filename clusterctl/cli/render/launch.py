@@ -142,13 +142,16 @@ def as_bench(
             f"--bench prints the command of 'bench', so {', '.join(wrong)} cannot be combined with it",
             hint="leave one of them out; --bench allows -np, --slots, --library, --collective, --model, --batch-size",
         )
-    request = build_request(
+    requests = build_request(
         collective=asked.collective, model=asked.model, np=asked.np, batch_size=asked.batch_size,
         library=asked.library.value if asked.library else None, launcher=launcher_name,
     )  # fmt: skip
-    program = program_of(request.collective)
-    answers = [assumed(node, slots=asked.slots, program=program, mpi=mpi) for node in asked.nodes()]
-    return plan(request, answers, SHOWN).launches()
+    launches: list[LaunchPlan] = []
+    for request in requests:
+        program = program_of(request.collective)
+        answers = [assumed(node, slots=asked.slots, program=program, mpi=mpi) for node in asked.nodes()]
+        launches += plan(request, answers, SHOWN).launches()
+    return tuple(launches)
 
 
 def emit_bench(artifact: str, launches: Sequence[LaunchPlan], as_json: bool) -> None:

@@ -59,9 +59,18 @@ def training(result: BenchResult) -> str:
     return text
 
 
+def _kind(result: BenchResult) -> str:
+    """Return the type of the elements and the operator, if they are not the usual ones."""
+    settings = result.proof.get("settings", {})
+    said = [settings.get(name) for name in ("datatype", "redop")]
+    if not result.rows or (said[0] in (None, "float") and said[1] in (None, "sum", "none")):
+        return ""
+    return " of " + ", ".join(word for word in said if word not in (None, "none"))
+
+
 def render(result: BenchResult) -> str:
     """Return a result as text: benchmark, placement of its ranks, and its table if it has one."""
-    title = f"{result.benchmark}, library {result.library or '-'}, launcher {result.launcher or '-'}"
+    title = f"{result.benchmark}{_kind(result)}, library {result.library or '-'}, launcher {result.launcher or '-'}"
     lines = [title, f"ranks on: {_where(result)}"]
     if result.rows:
         lines.append(collective(result))

@@ -1,5 +1,7 @@
 """A table holds the sizes that were asked for, as each program rounds them, and no other."""
 
+from dataclasses import replace
+
 import pytest
 
 from clusterctl.benchmarks.collective import COLLECTIVES, CollectiveSweep
@@ -84,3 +86,13 @@ def test_what_was_not_asked_for_comes_twice_or_is_missing(sizes, message):
 def test_a_sweep_that_ends_before_its_largest_size_is_announced(first, last, factor, words):
     note = missed_end(sweep(first=first, last=last, factor=factor))
     assert note == (words and f"the largest size {words}")
+
+
+def test_a_row_of_another_type_or_operator_is_refused():
+    asked = CollectiveSweep(min_bytes=8, max_bytes=16, datatype="half", op="max")
+    assert asked.argv(("p",))[-4:] == ("-d", "half", "-o", "max")
+    found = [Row(size, size // 2, "half", "max", -1, HALF, HALF) for size in (8, 16)]
+    assert check_sizes(asked, found, 2) == ()
+    (fault,) = check_sizes(asked, [found[0], replace(found[1], dtype="float")], 2)
+    assert fault.message == "the table has a row of float and max, but half and max were requested"
+    assert "-d" not in CollectiveSweep().argv(("p",))

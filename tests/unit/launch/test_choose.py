@@ -169,6 +169,18 @@ def test_nccl_without_a_gpu_is_refused_before_a_rank_starts():
     assert "--library gloo" in fault.hint
 
 
+def test_a_type_that_the_program_lacks_is_refused_before_a_rank_starts():
+    identity = LaunchIdentity.new("t0ken", "f00d")
+    asked = Request(None, {"op": "avg"}, 2, None, "gloo", None, None, 60.0)
+    with pytest.raises(LaunchError, match="--op avg cannot be measured: the torch program") as refused:
+        planned(asked, [ready()], identity)
+    assert refused.value.hint.startswith("choose from: sum, prod, max, min;")
+    perf = [ready(found={"core_perf": "/c/all_reduce_perf"}, all_reduce_perf="/c/all_reduce_perf")]
+    own = replace(asked, library="ccore", sweep={"op": "avg", "datatype": "uint32"})
+    (launched,) = planned(own, [replace(perf[0], perf="/c/all_reduce_perf")], identity).launches()
+    assert launched.program[-4:] == ("-d", "uint32", "-o", "avg")
+
+
 def test_nccl_behind_collective_core_is_preloaded_into_the_ranks():
     gpu = {"gpus": 1, "core_perf": "/site/collective_core/bin/all_reduce_perf", "perf": "/n/all_reduce_perf"}
     made = plan([ready(found=gpu)], 1, chosen="nccl+ccore")

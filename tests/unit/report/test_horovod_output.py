@@ -18,7 +18,8 @@ OPTIONS = dict.fromkeys(
 
 
 def request(**options):
-    return build_request(**{**OPTIONS, "timeout_s": 60.0, "channels_last": False, **options})
+    (one,) = build_request(**{**OPTIONS, "timeout_s": 60.0, "channels_last": False, **options})
+    return one
 
 
 def result(device):

@@ -69,12 +69,34 @@ def test_sums_of_any_number_of_ranks_are_exact_in_every_type(size, dtype):
     assert tensor.max() <= 256
 
 
+# Elsewhere the type is float, and reductions sum.
+KINDS = {"all_reduce": ("int8", "prod"), "reduce_scatter": ("half", "max"), "reduce": ("int64", "min")}
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(
+    ("op", "combine"), [("prod", torch.mul), ("max", torch.maximum), ("min", torch.minimum)]
+)
+@pytest.mark.parametrize("size", [2, 5, 200])
+def test_every_operator_is_exact_in_every_type(size, op, combine, dtype):
+    chosen, count = collectives.ALL["all_reduce"], 100
+    tensor = torch.zeros(count, dtype=dtype)
+    buffers = collectives.Buffers(tensor, tensor, count, 0, size, op)
+    of = collectives.values(chosen, buffers)
+    found = of(0, 0).to(dtype)
+    for rank in range(1, size):
+        found = combine(found, of(rank, 0).to(dtype))
+    assert torch.equal(found, chosen.expected(buffers, of).to(dtype))
+    assert op == "min" or found.max() > 1
+
+
 @pytest.mark.parametrize("name", sorted(collectives.ALL))
 def test_every_collective_between_two_ranks(name, free_port):
+    datatype, op = KINDS.get(name, ("float", "sum"))
     ranks_ = [
         subprocess.Popen(
             [sys.executable, "-m", "clusterctl.workloads", "collective", name, "-b", "96", "-e", "6K", "-f", "8",
-             "-n", "2", "--backend", "gloo"],
+             "-n", "2", "--backend", "gloo", "-d", datatype, "-o", op],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={"PATH": os.environ["PATH"], "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1",
                  "MASTER_PORT": str(free_port), "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
@@ -87,9 +109,11 @@ def test_every_collective_between_two_ranks(name, free_port):
     sweep = perf_output.parse(outputs[0][0])
     chosen = collectives.ALL[name]
     assert [row.size_bytes for row in sweep.rows] == [96, 768, 6144]
+    width = torch.empty((), dtype=collective_perf.DTYPES[datatype]).element_size()
     assert [row.count for row in sweep.rows] == [
-        size // 4 // (2 if chosen.split else 1) for size in (96, 768, 6144)
+        size // width // (2 if chosen.split else 1) for size in (96, 768, 6144)
     ]
+    assert {(row.dtype, row.redop) for row in sweep.rows} == {(datatype, op if chosen.reduces else "none")}
     for row in sweep.rows:
         half, other = (
             (row.in_place, row.out_of_place) if chosen.in_place else (row.out_of_place, row.in_place)
