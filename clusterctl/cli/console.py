@@ -158,6 +158,23 @@ def confirm(question: str) -> bool:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
+def require_terminal(problem: str, *, hint: str) -> None:
+    """Raise UsageError if no person can answer a question."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(problem, hint=hint)
+
+
+def ask(question: str) -> str:
+    """Ask for a line on the terminal; raise KeyboardInterrupt at the end of the input (Ctrl-D)."""
+    with AREA.paused():
+        sys.stderr.write(visible(f"{question}: "))
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+    if not line:
+        raise KeyboardInterrupt
+    return line.strip()
+
+
 def ask_unseen(question: str) -> str:
     """Ask for a secret without echo, from any thread; the terminal's echo is restored when the program ends.
 

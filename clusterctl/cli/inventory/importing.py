@@ -13,7 +13,7 @@ import typer
 from clusterctl import __version__, user_files
 from clusterctl.cli import console
 from clusterctl.cli.options import JsonOption
-from clusterctl.errors import ConfigError, InventoryError, UsageError
+from clusterctl.errors import InventoryError
 from clusterctl.inventory.user_paths import at_home, is_file, is_folder, is_there
 
 if TYPE_CHECKING:
@@ -56,12 +56,11 @@ def import_inventory(
 
     Settings that cannot be converted are listed on stderr.
     """
+    from clusterctl.cli.inventory import writing
     from clusterctl.inventory.imports import kinds
 
-    if output is not None and is_there(output) and not force:
-        raise UsageError(
-            f"{output} already exists", hint="give another file with -o, or overwrite it with --force"
-        )
+    if output is not None:
+        writing.refuse_existing(output, force)
     read = _source(source)
     kind = kinds.detect(read) if from_ is From.auto else kinds.Kind(from_.value)
     # Relative paths in an inventory start at its own directory.
@@ -70,7 +69,7 @@ def import_inventory(
     for note in found.notes:
         console.talk(str(note))
     if output is not None:
-        _write(output, text, force)
+        writing.write(output, text, force)
         console.talk(f"{output}: {len(found.nodes)} nodes, read as {kinds.TITLES[kind]}")
     if json:
         from clusterctl.documents.inventory import Import, ImportNote
@@ -190,23 +189,3 @@ def _decoded(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InventoryError(f"{name}:{line}: invalid UTF-8; expected a text file") from None
-
-
-def _write(path: Path, text: str, force: bool) -> None:
-    """Write the inventory atomically; with ``force``, an existing file stays until it is replaced."""
-    from clusterctl.cli import report_files
-
-    try:
-        if not force:
-            # Exclusive creation: a file that was created since the check is not overwritten either.
-            path.open("x").close()
-    except FileExistsError:
-        raise UsageError(f"{path} already exists", hint="overwrite it with --force") from None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    try:
-        report_files.write(path, text)
-    except ConfigError as error:
-        if not force:
-            path.unlink(missing_ok=True)
-        raise UsageError(error.message) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import yaml
 
@@ -28,19 +28,35 @@ _COMMENTS = {
 _NOTES_SHOWN = 40
 
 
-def text(found: ImportedInventory, title: str) -> str:
-    """Return the file; ``title`` names its source. Nodes keep their order, which is the order of ranks."""
+def text(
+    found: ImportedInventory,
+    title: str,
+    *,
+    remarks: Sequence[str] = (),
+    suggestions: Sequence[tuple[str, Setting, str]] = (),
+) -> str:
+    """Return the file; ``title`` names its source. Nodes keep their order, which is the order of ranks.
+
+    ``remarks`` are comments below the title, ``suggestions`` (key, value, meaning) settings that are commented out.
+    """
     defaults = _hoisted(found.nodes)
-    lines = [f"# {printable(title)}"]
+    lines = [f"# {printable(line)}" for line in (title, *remarks)]
     if found.notes:
         lines += ["# Not imported, or changed:"]
         lines += [f"#   {note}" for note in found.notes[:_NOTES_SHOWN]]
         if len(found.notes) > _NOTES_SHOWN:
             lines.append(f"#   and {len(found.notes) - _NOTES_SHOWN} more")
     lines += ["version: 1", ""]
-    if defaults:
-        lines += ["# Settings of all nodes; a node's own settings override them.", "defaults:"]
+    if defaults or suggestions:
+        lines.append("# Settings of all nodes; a node's own settings override them.")
+        lines.append("defaults:" if defaults else "# defaults:")
         lines += [f"  {_entry(key, value)}" for key, value in _sorted(defaults)]
+        commented = "  # " if defaults else "#   "
+        lines += [
+            f"{commented}{_entry(key, value)}  # {said}"
+            for key, value, said in suggestions
+            if key not in defaults
+        ]
         lines.append("")
     if found.groups:
         lines += ["# For --limit, and for settings that override the defaults.", "groups:"]

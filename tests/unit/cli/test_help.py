@@ -134,7 +134,7 @@ NO_DEFAULT = {
         "--since",
         "--limit-to",
     ),
-    *("--library-version", "--network", "--build-arg", "-i"),
+    *("--library-version", "--network", "--build-arg", "--group", "-i"),
 }
 
 
