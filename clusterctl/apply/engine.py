@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from clusterctl.apply import script
 from clusterctl.apply.execute import Cause, NodeOutcome, StepOutcome
 from clusterctl.apply.journal import Options
+from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.facts.catalog import SAME_FOR_EVERY_LOGIN
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Inventory, Node
@@ -50,6 +51,7 @@ class Engine:
     """The subjects that ``gather`` collects; None: all."""
     kept: Kept = field(default_factory=Kept)
     """The connections shared by gathering facts and applying steps; empty by default."""
+    watch: StepWatch = SILENT
 
     @property
     def sees_through_old_logins(self) -> bool:

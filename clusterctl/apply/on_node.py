@@ -68,6 +68,7 @@ class OnNode:
             folders = carry.folders_of(plan)
             if folders:
                 place = f"{self._header.state_dir}/carried/{self._header.run}"
+                self._engine.watch.doing(self._node.name, "copying packages to the node")
                 carry.carry(transport, folders, place)
             names = {folder: read.name for folder, read in folders.items()}
             outcome = self._apply(transport, NodePlan(plan.node, steps), names)
@@ -101,12 +102,14 @@ class OnNode:
 
         def record(event: JournalRecord) -> None:
             self._record(keys[event.number - 1] if 0 < event.number <= len(keys) else "", event)
+            self._engine.watch.heard(self._node.name, plan, event)
 
         header = replace(self._header, booted_from=booted_from)
         return apply_plan(transport, plan, header, timeout_s=self._left_s(), record=record, carried=carried)
 
     def _follow_reboot(self, transport: Transport, outcome: NodeOutcome, boot: PlannedStep) -> NodeOutcome:
         assert isinstance(boot.step, Reboot)
+        self._engine.watch.doing(self._node.name, "rebooting")
         transport.close()
         deadline = min(self._deadline, time.monotonic() + boot.step.timeout_s)
         old = outcome.boot_id

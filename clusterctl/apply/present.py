@@ -7,6 +7,7 @@ import binascii
 from collections.abc import Iterable, Mapping
 
 from clusterctl.apply.engine import Engine
+from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.foreign import NotUnderstood, whole
 from clusterctl.inventory.model import Inventory, Node
@@ -44,7 +45,7 @@ def paths_of(plan: NodePlan) -> tuple[str, ...]:
 
 
 def read(
-    engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts], plan: Plan
+    engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts], plan: Plan, watch: StepWatch = SILENT
 ) -> Mapping[str, Mapping[str, Present]]:
     """Return by node and path the files that a plan changes: one command per node, over a kept connection if possible.
 
@@ -68,7 +69,10 @@ def read(
     if not nodes:
         return {}
     kept = engine.kept
-    answers = fan_out(nodes, kept.over(engine.connect), work, fanout=engine.fanout, release=kept.release)
+    answers = fan_out(
+        nodes, kept.over(engine.connect), work, fanout=engine.fanout, release=kept.release,
+        on_start=lambda node: watch.begun(node.name), on_done=lambda node, _: watch.ended(node.name),
+    )  # fmt: skip
     return answers.values_by_node
 
 

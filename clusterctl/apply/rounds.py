@@ -120,17 +120,21 @@ class Rounds:
             left = self._left_over(name)
             asked = frozenset(p for p in plan.steps if script.step_key(p) not in left)
             self._tried[name] = self._tried.get(name, frozenset()) | asked
+        # A node that had nothing to do in the first round begins with the second one of the others.
+        number = max(2, *(self._rounds[name] for name in plans)) if later else 1
         if later and self._announce is not None:
-            # A node that had nothing to do in the first round begins with the second one of the others.
-            number = max(2, *(self._rounds[name] for name in plans))
             self._announce(number, Plan(tuple(plans.values())), HostMap(self._facts))
-        answered = fan_out(
-            busy,
-            self._engine.kept.over(self._engine.connect),
-            lambda node, transport: self._work(node, transport, plans),
-            fanout=self._engine.fanout,
-            release=self._engine.kept.release,
-        )
+        watch = self._engine.watch
+        with watch.round(number, plans):
+            answered = fan_out(
+                busy,
+                self._engine.kept.over(self._engine.connect),
+                lambda node, transport: self._work(node, transport, plans),
+                fanout=self._engine.fanout,
+                on_start=lambda node: watch.begun(node.name),
+                on_done=lambda node, _: watch.ended(node.name),
+                release=self._engine.kept.release,
+            )
         for name, outcome in answered.items():
             if isinstance(outcome, Failure):
                 skipped = left_out(plans[name], StepStatus.SKIPPED, "not reached")

@@ -10,8 +10,10 @@ from clusterctl.apply import script
 from clusterctl.apply.drive import drive
 from clusterctl.apply.execute import StepOutcome, StepStatus
 from clusterctl.apply.records import Event, JournalRecord
+from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.inventory.model import Node
 from clusterctl.plan import file_diff
+from clusterctl.plan.model import NodePlan
 from clusterctl.transport.base import Failure, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
 
@@ -88,15 +90,22 @@ class _Follower:
         return UndoOutcome(self.run, tuple(steps), self.nothing, known=self.known)
 
 
-def _run(transport: Transport, text: str, nonce: str, timeout_s: float) -> UndoOutcome:
+def _run(
+    transport: Transport, text: str, nonce: str, timeout_s: float, on_record: Callable[[JournalRecord], None]
+) -> UndoOutcome:
     follower = _Follower()
+
+    def heard(record: JournalRecord) -> None:
+        follower.follow(record)
+        on_record(record)
+
     return follower.outcome(
         drive(
             transport,
             text,
             nonce,
             follower,
-            follower.follow,
+            heard,
             timeout_s=timeout_s,
             go_on="run undo again: it is safe to repeat",
         )
@@ -118,20 +127,32 @@ class Undo:
     def _header(self, run: str | None) -> script.Header:
         return script.Header(run or "", self.operator, script.new_nonce(), self.state_dir, self.force)
 
-    def list(self, nodes: tuple[Node, ...]) -> HostMap[UndoOutcome]:
+    def list(self, nodes: tuple[Node, ...], watch: StepWatch = SILENT) -> HostMap[UndoOutcome]:
         """Return what an undo would revert on each node, without changing anything."""
+        return self._on(nodes, watch, lambda _node: self._header(self.run), script.list_script)
 
-        def work(_node: Node, transport: Transport) -> UndoOutcome:
-            header = self._header(self.run)
-            return _run(transport, script.list_script(header), header.nonce, self.timeout_s)
-
-        return fan_out(nodes, self.connect, work, fanout=self.fanout)
-
-    def execute(self, nodes: tuple[Node, ...], runs: dict[str, str]) -> HostMap[UndoOutcome]:
+    def execute(
+        self, nodes: tuple[Node, ...], runs: dict[str, str], watch: StepWatch = SILENT
+    ) -> HostMap[UndoOutcome]:
         """Undo on each node the run named in ``runs`` (as returned by ``list``)."""
+        chosen = tuple(node for node in nodes if node.name in runs)
+        return self._on(chosen, watch, lambda node: self._header(runs[node.name]), script.undo_script)
 
+    def _on(
+        self,
+        nodes: tuple[Node, ...],
+        watch: StepWatch,
+        header_of: Callable[[Node], script.Header],
+        text_of: Callable[[script.Header], str],
+    ) -> HostMap[UndoOutcome]:
         def work(node: Node, transport: Transport) -> UndoOutcome:
-            header = self._header(runs[node.name])
-            return _run(transport, script.undo_script(header), header.nonce, self.timeout_s)
+            header = header_of(node)
+            return _run(
+                transport, text_of(header), header.nonce, self.timeout_s,
+                lambda record: watch.heard(node.name, NodePlan(node.name, ()), record),
+            )  # fmt: skip
 
-        return fan_out([node for node in nodes if node.name in runs], self.connect, work, fanout=self.fanout)
+        return fan_out(
+            nodes, self.connect, work, fanout=self.fanout,
+            on_start=lambda node: watch.begun(node.name), on_done=lambda node, _: watch.ended(node.name),
+        )  # fmt: skip

@@ -14,10 +14,12 @@ from clusterctl.cli import options as cli
 from clusterctl.cli.bootstrap import permits as permits_of
 from clusterctl.cli.bootstrap.shown import Shown
 from clusterctl.cli.named_inventory import LocalOption, to_change
+from clusterctl.cli.terminal import interrupt
 
 if TYPE_CHECKING:
     from clusterctl.apply.bootstrap import Engine, Prepared, Result
     from clusterctl.apply.execute import NodeOutcome, StepOutcome
+    from clusterctl.apply.rolling import Rolling
     from clusterctl.cli.session import Session
     from clusterctl.documents import steps
     from clusterctl.inventory.model import Inventory, Node
@@ -116,10 +118,7 @@ def bootstrap(
             )
             stored, _ = journal.stored_options(run)
             engine = permits.on(_engine(session, run, kept, judge.subjects_read(stored.only, stored.skip)))
-            prepared = engine_of.prepare_resumed(engine, run)
-            earlier = prepared.options.rolling
-            rolling = Rolling(batch or earlier.batch, max_failures or earlier.max_failures)
-            prepared = replace(prepared, options=replace(prepared.options, rolling=rolling))
+            prepared = _resumed(engine, run, rolling)
         else:
             session = open_session(
                 to_change(inventory, verb="bootstrap", local=local, dry_run=dry_run, assume_yes=yes),
@@ -128,12 +127,15 @@ def bootstrap(
             judge.refuse_nothing_to_judge(session.inventory.nodes, wanted, unwanted)
             run = RunDir.create("bootstrap", runs)
             engine = permits.on(_engine(session, run, kept, judge.subjects_read(wanted, unwanted)))
-            prepared = engine_of.prepare(engine, session.inventory, Options(wanted, unwanted, rolling), run)
+            with interrupt.changes_nothing():
+                options = Options(wanted, unwanted, rolling)
+                prepared = engine_of.prepare(engine, session.inventory, options, run)
 
         asks = not dry_run and not yes and not prepared.plan.is_empty
         shown = Shown(engine, prepared.inventory, on_stdout=not as_json, on_screen=asks)
-        shown.first(prepared, permits)
-        declined = asks and not console.confirm(_question(prepared))
+        with interrupt.changes_nothing(can_limit=resume is None):
+            shown.first(prepared, permits)
+            declined = asks and not console.confirm(_question(prepared))
         ends = dry_run or declined or not _has_work(prepared, resumed=resume is not None)
         result = None if ends else _applied(engine, prepared, run, shown)
     document = document_of(run, prepared, result)
@@ -145,6 +147,18 @@ def bootstrap(
     elif not declined:
         console.data(_text(document, prepared, result, shown), look="plan")
     raise typer.Exit(1 if declined else exit_code(document, result))
+
+
+def _resumed(engine: Engine, run: RunDir, given: Rolling) -> Prepared:
+    """Prepare the rest of an interrupted run; the limits of its first part apply unless others are given."""
+    from clusterctl.apply import bootstrap as engine_of
+    from clusterctl.apply.rolling import Rolling
+
+    with interrupt.changes_nothing(can_limit=False):
+        prepared = engine_of.prepare_resumed(engine, run)
+    earlier = prepared.options.rolling
+    rolling = Rolling(given.batch or earlier.batch, given.max_failures or earlier.max_failures)
+    return replace(prepared, options=replace(prepared.options, rolling=rolling))
 
 
 def _has_work(prepared: Prepared, *, resumed: bool) -> bool:
@@ -168,10 +182,9 @@ def _applied(engine: Engine, prepared: Prepared, run: RunDir, shown: Shown) -> R
     try:
         result = engine_of.apply(engine, prepared, run, shown.later)
     except KeyboardInterrupt:
-        console.error(
-            f"Interrupted. Each node finishes its current step and starts no other. To continue: {again}"
-        )
-        console.error(f"To undo: clusterctl undo with the same inventory and --run {run.id}")
+        interrupt.tell("Each node finishes its current step and starts no other.")
+        interrupt.tell(f"To continue: {again}")
+        interrupt.tell(f"To undo: clusterctl undo with the same inventory and --run {run.id}")
         raise
     if not shown.on_stdout:
         say_failures(_failures(result))
@@ -189,6 +202,7 @@ def _failures(result: Result) -> dict[str, Failure]:
 def _engine(session: Session, run: RunDir, kept: Kept, subjects: frozenset[str] | None) -> Engine:
     from clusterctl import config
     from clusterctl.apply.bootstrap import Engine
+    from clusterctl.cli.live_steps import LiveSteps
     from clusterctl.facts.earlier import EarlierFacts
 
     def gather(inventory: Inventory) -> Any:
@@ -198,7 +212,10 @@ def _engine(session: Session, run: RunDir, kept: Kept, subjects: frozenset[str] 
     timeout_s = config.resolve(config.APPLY_TIMEOUT_S).value
     everybody = (*session.inventory.nodes, *session.inventory.beyond)
     earlier = EarlierFacts(run.path.parent, everybody, present=run.id, subjects=subjects)
-    return Engine(connect, gather, session.fanout, timeout_s, earlier=earlier, subjects=subjects, kept=kept)
+    return Engine(
+        connect, gather, session.fanout, timeout_s,
+        earlier=earlier, subjects=subjects, kept=kept, watch=LiveSteps(),
+    )  # fmt: skip
 
 
 def step_part(step: StepOutcome) -> steps.Step:

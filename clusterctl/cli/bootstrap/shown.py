@@ -43,7 +43,7 @@ class Shown:
         missing = "\n".join([*failure_lines(prepared.verdicts.failures), *rootless])
         if not (self.on_stdout or self.on_screen):
             if missing:
-                console.talk(missing)
+                console.error(missing)
             return
         nodes = self._nodes(prepared.plan, prepared.facts, without_steps(prepared))
         blocks = [plan_text.blocks(nodes), *permits_of.outlook(prepared, permits)]
@@ -64,9 +64,13 @@ class Shown:
         self, plan: Plan, facts: HostMap[NodeFacts], left: Mapping[str, str]
     ) -> tuple[NodeChanges, ...]:
         from clusterctl.apply import present, script
+        from clusterctl.cli.live_steps import LiveNodes
+        from clusterctl.cli.terminal.progress import Progress
         from clusterctl.report.text import plan as plan_text
 
-        nodes = plan_text.changes_of(plan, present.read(self.engine, self.inventory, facts, plan), left)
+        with Progress("Reading the files that change", unit="nodes") as progress:
+            files = present.read(self.engine, self.inventory, facts, plan, LiveNodes(progress))
+        nodes = plan_text.changes_of(plan, files, left)
         for planned, node in zip(plan.nodes, nodes, strict=True):
             keys = [(node.node, script.step_key(step)) for step in planned.steps]
             self._changes.update(zip(keys, node.changes, strict=True))

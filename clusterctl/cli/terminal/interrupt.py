@@ -41,14 +41,22 @@ def told() -> tuple[str, ...]:
     return tuple(_interrupt.lines)
 
 
+def command_line() -> str:
+    """Return what the user typed, to be typed again."""
+    return shlex.join(("clusterctl", *_interrupt.arguments))
+
+
 @contextlib.contextmanager
-def changes_nothing() -> Iterator[None]:
-    """Report, if the block is interrupted, that nodes are unchanged, and how to leave the awaited ones out."""
+def changes_nothing(*, can_limit: bool = True) -> Iterator[None]:
+    """Report, if the block is interrupted, that nodes are unchanged, and how to leave the awaited ones out.
+
+    ``can_limit``: the command line takes ``--limit``.
+    """
     try:
         yield
     except KeyboardInterrupt:
         tell("No node was changed.")
-        if _interrupt.awaited:
+        if _interrupt.awaited and can_limit:
             tell(f"To leave out the nodes that did not answer: {_without(_interrupt.awaited)}")
         raise
 
@@ -57,5 +65,4 @@ def _without(nodes: Sequence[str]) -> str:
     """Return the command line, limited to the other nodes."""
     from clusterctl.inventory import nodeset
 
-    excluded = nodeset.fold(f"!{name}" for name in nodes)
-    return shlex.join(("clusterctl", *_interrupt.arguments, "--limit", excluded))
+    return f"{command_line()} --limit {shlex.quote(nodeset.fold(f'!{name}' for name in nodes))}"

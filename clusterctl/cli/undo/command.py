@@ -10,6 +10,7 @@ import typer
 from clusterctl.cli import console, plan_output
 from clusterctl.cli import options as cli
 from clusterctl.cli.named_inventory import LocalOption, to_change
+from clusterctl.cli.terminal import interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +49,9 @@ def undo(
     from clusterctl import config
     from clusterctl.apply.journal import operator
     from clusterctl.apply.undo import Undo
+    from clusterctl.cli.live_steps import LiveNodes, LiveSteps
     from clusterctl.cli.session import open_session, say_failures
+    from clusterctl.cli.terminal.progress import Progress, share
     from clusterctl.cli.undo.named_run import refuse_unknown, run_id
     from clusterctl.report.text import undo as undo_text
     from clusterctl.rundir import default_root
@@ -65,7 +68,9 @@ def undo(
         force=force,
     )
     nodes = session.inventory.nodes
-    outcomes = work.list(nodes)
+    with interrupt.changes_nothing(), Progress("Reading journals", len(nodes), "nodes") as progress:
+        outcomes = work.list(nodes, LiveNodes(progress))
+        progress.done = f"Read the journals of {share(len(outcomes.values_by_node), len(nodes), 'node')}"
     if run is not None and wanted is not None:
         refuse_unknown(wanted, outcomes, Path(run), (runs or default_root()) / wanted)
     undone = {
@@ -77,12 +82,14 @@ def undo(
         _show_plan(listed, on_stdout=not as_json, on_screen=asks)
     declined = asks and not console.confirm(f"Undo on {len(undone)} node{'s' if len(undone) > 1 else ''}?")
     if not dry_run and undone and not declined:
+        live = LiveSteps()
+        steps = sum(len(outcomes.values_by_node[name].steps) for name in undone)
         try:
-            done = work.execute(nodes, undone)
+            with live.phase("Undoing changes", "Undid", steps, len(undone)):
+                done = work.execute(nodes, undone, live)
         except KeyboardInterrupt:
-            console.error(
-                "Interrupted. Each node finishes its current step and starts no other. To continue, run undo again"
-            )
+            interrupt.tell("Each node finishes its current step and starts no other.")
+            interrupt.tell(f"To continue: {interrupt.command_line()}")
             raise
         outcomes = type(outcomes)({**dict(outcomes.items()), **dict(done.items())})
     document = document_of(outcomes)

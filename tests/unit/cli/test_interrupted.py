@@ -38,10 +38,10 @@ def test_a_bootstrap_says_how_to_go_on_and_how_to_go_back(tmp_path, monkeypatch,
 
 def test_an_undo_says_that_it_can_be_repeated(tmp_path, monkeypatch, capsys):
     (tmp_path / "inventory.yaml").write_text("version: 1\nnodes: [{name: a}]\n")
-    monkeypatch.setattr(Undo, "list", lambda self, nodes: HostMap({"a": UndoOutcome("r", ())}))
+    monkeypatch.setattr(Undo, "list", lambda *_: HostMap({"a": UndoOutcome("r", ())}))
     monkeypatch.setattr(Undo, "execute", interrupted)
     assert main.main(["undo", "--yes", str(tmp_path / "inventory.yaml")]) == 130
-    assert "To continue, run undo again" in capsys.readouterr().err
+    assert "To continue: clusterctl undo --yes " in capsys.readouterr().err
 
 
 @pytest.fixture
