@@ -33,7 +33,8 @@ def render(records: Iterable[Record]) -> str:
 
 def _lines(record: Record) -> Iterator[dict[str, Any]]:
     summary = record.summary
-    first: dict[str, Any] = {name: getattr(summary, name) for name in HEADS[:9]} | {"key": summary.key}
+    first: dict[str, Any] = {name: getattr(summary, name) for name in HEADS[:9]}
+    first |= {"library": record.document.get("library"), "key": summary.key}
     rows, points = record.document.get("rows") or (), record.document.get("points") or ()
     average = {"avg_busbw_gbps": record.document.get("avg_busbw_gbps")}
     for row in rows:

@@ -66,7 +66,7 @@ def _labels(record: Record, key: Mapping[str, str]) -> dict[str, object]:
     summary = record.summary
     return {
         "benchmark": summary.benchmark,
-        "library": summary.library or "",
+        "library": record.document.get("library") or "",
         "launcher": summary.launcher or "",
         "np": key.get("np", ""),
         "nodes": key.get("nodes", ""),

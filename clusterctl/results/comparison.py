@@ -63,7 +63,11 @@ class Comparison:
     runs: tuple[Summary, ...]
     words: tuple[str, ...]
     """What distinguishes each run: the values that differ, otherwise its start and the end of its id."""
+    by_values: bool
+    """Whether ``words`` are values that differ."""
     repeats: tuple[int, ...]
+    variants: tuple[str | None, ...]
+    """The name of the compared variant, which is a run's first one; None: the run has one configuration."""
     differences: tuple[Difference, ...]
     unkeyed: tuple[str, ...]
     """Return the runs without a key, whose configuration is unknown."""
@@ -124,7 +128,9 @@ def compare(records: Sequence[Record]) -> Comparison:
         kind="training" if kind == "training" else "collective",
         runs=tuple(record.summary for record in records),
         words=_words(records, differences),
+        by_values=bool(_telling(records, differences)),
         repeats=tuple(_repeats(record) for record in records),
+        variants=tuple(_variant(record) for record in records),
         differences=differences,
         unkeyed=tuple(record.summary.run for record in records if record.summary.key is None),
         lines=_lines(places, tables),
@@ -240,14 +246,25 @@ def _repeats(record: Record) -> int:
     return int(first.get("repeats") or 1)
 
 
+def _variant(record: Record) -> str | None:
+    found: Sequence[Mapping[str, Any]] = record.document.get("variants") or ()
+    return str(found[0]["name"]) if len(found) > 1 else None
+
+
 def _words(records: Sequence[Record], differences: Sequence[Difference]) -> tuple[str, ...]:
     """Return what distinguishes each run."""
-    telling = [one for one in differences if one.field not in ("library_version", "torch", "environment")][:2]
-    if not telling or any(len(one.values) < len(records) for one in telling):
+    telling = _telling(records, differences)
+    if not telling:
         return tuple(_moment(record.summary) for record in records)
     return tuple(
         ", ".join(_said(one.field, one.values[index]) for one in telling) for index in range(len(records))
     )
+
+
+def _telling(records: Sequence[Record], differences: Sequence[Difference]) -> list[Difference]:
+    """Return at most two differences that name the runs; none if a run lacks their values."""
+    telling = [one for one in differences if one.field not in ("library_version", "torch", "environment")][:2]
+    return [] if any(len(one.values) < len(records) for one in telling) else telling
 
 
 def _moment(run: Summary) -> str:

@@ -18,8 +18,11 @@ _MOST_RANKS = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run in a list. ``figure`` is its main figure, in ``unit``: the highest busbw in GB/s of
-    a collective, images (or sequences) per second of a training at its largest number of ranks."""
+    """One run in a list.
+
+    ``library`` names the libraries of all its variants. ``figure`` is its main figure, in ``unit``: the highest
+    busbw in GB/s of a collective, images (or sequences) per second of a training at its largest number of ranks.
+    """
 
     run: str
     started_at: str
@@ -94,6 +97,12 @@ def _versions(proof: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*found, *([f"torch {torch}"] if torch else [])]))
 
 
+def _libraries(document: Mapping[str, Any]) -> object:
+    """Return the library of a run; those of all variants are joined by ``, ``."""
+    found = dict.fromkeys(one.get("library") for one in document.get("variants") or ())
+    return ", ".join(str(name) for name in found if name is not None) or document["library"]
+
+
 def _word(value: object) -> str | None:
     """Return the text for a column; TypeError for any other value."""
     if value is None or isinstance(value, str):
@@ -117,7 +126,7 @@ def from_document(
         run=str(document["run"]),
         started_at=started_at(str(document["run"])),
         benchmark=str(document["benchmark"]),
-        library=_word(document["library"]),
+        library=_word(_libraries(document)),
         launcher=_word(document["launcher"]),
         np=np,
         nodes=nodes,

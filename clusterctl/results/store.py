@@ -213,7 +213,8 @@ def _values(record: Record) -> list[Any]:
 def _where(wanted: RunFilter) -> tuple[str, list[Any]]:
     conditions = {
         "benchmark = ?": wanted.benchmark,
-        "library = ?": wanted.library,
+        # The libraries of variants are joined by ", ".
+        "instr(', ' || library || ', ', ', ' || ? || ', ') > 0": wanted.library,
         "status = ?": wanted.status,
         "started_at >= ?": wanted.since,
         "key = ?": wanted.key,

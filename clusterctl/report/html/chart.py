@@ -71,6 +71,14 @@ class Chart:
     y: Axis
     series: tuple[ChartSeries, ...]
     references: tuple[Reference, ...] = field(default=())
+    whiskers: str = ""
+    """What the bars at the marks show, for the legend."""
+    closeup: Chart | None = None
+    """The same figures on another scale, for a reader who asks for it."""
+
+    @property
+    def has_whiskers(self) -> bool:
+        return any(mark.bounds for series in self.series for mark in series.marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +112,12 @@ def swatch(index: int | None) -> Markup:
     style = _style(index)
     line = tag("line", x1=1, x2=27, y1=7, y2=7, class_=f"line {style}")
     return tag("svg", line, _marker(index, 14, 7), class_="swatch", viewBox="0 0 28 14", aria_hidden="true")
+
+
+def whisker() -> Markup:
+    """Return the legend symbol of the bars at the marks."""
+    bar = tag("path", d="M14,1V13M10,1h8M10,13h8", class_="spread plain")
+    return tag("svg", bar, class_="swatch", viewBox="0 0 28 14", aria_hidden="true")
 
 
 def _style(index: int) -> str:

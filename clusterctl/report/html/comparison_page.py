@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from clusterctl.report.html import bounds, configuration, figures, page
+from clusterctl.report.html import bounds, configuration, figures, page, variants
 from clusterctl.report.html.heat_map import HeatMap, of_proof
 from clusterctl.report.html.run_page import ranks_of, unit_of
-from clusterctl.report.text.comparison import cautions, noise_words
+from clusterctl.report.text.comparison import cautions, noise_words, once_words
 from clusterctl.results.comparison import Comparison
 from clusterctl.results.record import Record
 
@@ -17,11 +18,11 @@ def render(found: Comparison, records: Sequence[Record]) -> str:
     names = found.names
     documents = [record.document for record in records]
     if found.kind == "collective":
-        sweeps = [(name, document["rows"]) for name, document in zip(names, documents, strict=True)]
+        sweeps = [(name, variants.rows_of(document)) for name, document in zip(names, documents, strict=True)]
         charts = [figures.busbw(sweeps, bounds.common_lines(documents)), figures.times(sweeps)]
     else:
         curves = [
-            (name, document["points"], (document.get("proof") or {}).get("spread") or {})
+            (name, variants.points_of(document), _windows(document))
             for name, document in zip(names, documents, strict=True)
         ]
         charts = [figures.scaling(curves)]
@@ -31,16 +32,31 @@ def render(found: Comparison, records: Sequence[Record]) -> str:
         title=f"{' and '.join(benchmarks)} \u00b7 {len(records)} runs compared",
         collective=found.kind == "collective",
         unit="GB/s" if found.kind == "collective" else unit_of(documents[0]),
-        runs=list(zip(names, found.runs, strict=True)),
-        letters=[name.split()[0] for name in names],
+        runs=list(zip(_titles(found), found.runs, found.repeats, strict=True)),
+        letters=found.letters,
         cautions=cautions(found),
         differences=found.differences,
         charts=[one for one in charts if one is not None],
         lines=found.lines,
         noise=noise_words(found),
+        once=once_words(found),
         heats=[(name, one) for name, record in zip(names, records, strict=True) if (one := _heat(record))],
         configuration=configuration.lines(records),
     )
+
+
+def _titles(found: Comparison) -> list[str]:
+    """Return the runs' names for the table of runs, whose other columns have start and id."""
+    names = found.names if found.by_values else found.letters
+    return [
+        f"{name} (variant {variant})" if variant else name
+        for name, variant in zip(names, found.variants, strict=True)
+    ]
+
+
+def _windows(document: Mapping[str, Any]) -> Mapping[str, float]:
+    """Return the spread of the timed windows of a training without repeats."""
+    return {} if document.get("variants") else (document.get("proof") or {}).get("spread") or {}
 
 
 def _heat(record: Record) -> HeatMap | None:

@@ -7,11 +7,21 @@ from typing import Any
 
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.report.html.chart import Axis, Chart, ChartSeries, Mark, Reference
-from clusterctl.report.html.scale import Tick, duration, linear_ticks, size_ticks, time_bounds, time_ticks
+from clusterctl.report.html.scale import (
+    Tick,
+    bandwidth,
+    duration,
+    linear_ticks,
+    log_bounds,
+    log_ticks,
+    size_ticks,
+)
 from clusterctl.report.text.table import size
 
 Rows = Sequence[Mapping[str, Any]]
 _HEADROOM = 1.04
+REPEATS = "bars: smallest to largest repeat"
+WINDOWS = "bars: \u00b11.96\u03c3 of the timed windows"
 
 
 def samples_of(point: Mapping[str, Any]) -> tuple[float | None, str]:
@@ -29,6 +39,11 @@ def _height(title: str, values: Sequence[float]) -> Axis:
         return [tick for tick in linear_ticks(high, count) if tick.value <= high * (1 + 1e-9)]
 
     return Axis(title, 0.0, high, ticks)
+
+
+def _log_height(title: str, values: Sequence[float]) -> Axis:
+    low, high = log_bounds(min(values), max(values))
+    return Axis(title, low, high, lambda _count: log_ticks(low, high, bandwidth), log=True)
 
 
 def _sizes(runs: Sequence[tuple[str, Rows]]) -> Axis:
@@ -71,7 +86,50 @@ def busbw(runs: Sequence[tuple[str, Rows]], bounds: Sequence[tuple[str, float]] 
         _height("bus bandwidth, GB/s", [*tops, *(value for _, value in bounds)]),
         tuple(series),
         references,
+        REPEATS,
+        _busbw_closeup(runs, references),
     )
+
+
+def _busbw_closeup(runs: Sequence[tuple[str, Rows]], references: tuple[Reference, ...]) -> Chart | None:
+    """Return bus bandwidth on a logarithmic axis, where small messages are visible; None without times.
+
+    Programs print bandwidths with two decimals, so those of small messages are computed from their times.
+    """
+    series = [ChartSeries(name, tuple(_exact(rows))) for name, rows in runs]
+    values = [edge for one in series for mark in one.marks for edge in (mark.y, *(mark.bounds or ()))]
+    if not values:
+        return None
+    return Chart(
+        "busbw-log",
+        "Bus bandwidth against message size, logarithmic",
+        f"Line chart with two logarithmic axes, from {bandwidth(min(values))} to {bandwidth(max(values))}. "
+        "The table below has the same figures.",
+        _sizes(runs),
+        _log_height("bus bandwidth", [*values, *(at for one in references for _, at in one.points)]),
+        tuple(series),
+        references,
+        REPEATS,
+    )
+
+
+def _exact(rows: Rows) -> list[Mark]:
+    timed = [row for row in rows if row.get("time_us") and row.get("busbw_gbps") and row["size_bytes"]]
+    if not timed:
+        return []
+    best = max(timed, key=lambda row: float(row["busbw_gbps"]))
+    # Bus bandwidth is a constant of the collective and of the ranks, times size, divided by time.
+    factor = best["busbw_gbps"] * best["time_us"] / best["size_bytes"]
+    marks = []
+    for row in rows:
+        if row.get("time_us") and row["size_bytes"] and row.get("busbw_gbps") is not None:
+            work = factor * row["size_bytes"]
+            value, times_of = work / row["time_us"], row.get("time_bounds")
+            bounds = (work / times_of[1], work / times_of[0]) if times_of and times_of[0] > 0 else None
+            marks.append(
+                Mark(row["size_bytes"], value, f"{size(row['size_bytes'])}: {bandwidth(value)}", bounds)
+            )
+    return marks
 
 
 def times(runs: Sequence[tuple[str, Rows]]) -> Chart | None:
@@ -96,15 +154,16 @@ def times(runs: Sequence[tuple[str, Rows]]) -> Chart | None:
     if not values:
         return None
     low = min(mark.bounds[0] if mark.bounds else mark.y for one in series for mark in one.marks)
-    low, high = time_bounds(low, max(_top(mark) for one in series for mark in one.marks))
+    low, high = log_bounds(low, max(_top(mark) for one in series for mark in one.marks))
     return Chart(
         "time",
         "Time per operation against message size",
         f"Line chart with two logarithmic axes; the shortest time is {duration(min(values))}, the longest "
         f"{duration(max(values))}. The table below has the same figures.",
         _sizes(runs),
-        Axis("time per operation", low, high, lambda _count: time_ticks(low, high), log=True),
+        Axis("time per operation", low, high, lambda _count: log_ticks(low, high, duration), log=True),
         tuple(series),
+        whiskers=REPEATS,
     )
 
 
@@ -146,7 +205,16 @@ def scaling(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, 
         _height(unit, [*(_top(mark) for mark in marks_of_all), linear * high]),
         tuple(series),
         (Reference(_linear_name(int(first.x)), ((0.0, 0.0), (float(high), linear * high))),),
+        _whiskers(runs),
     )
+
+
+def _whiskers(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, float]]]) -> str:
+    repeated = any(point.get("bounds") for _, points, _ in runs for point in points)
+    windows = any(spread for _, _, spread in runs)
+    if repeated and windows:
+        return f"{REPEATS}, or \u00b11.96\u03c3 of the timed windows of a run without repeats"
+    return REPEATS if repeated else WINDOWS
 
 
 def _top(mark: Mark) -> float:

@@ -9,8 +9,9 @@ import jinja2
 from markupsafe import Markup
 
 from clusterctl import __version__, resources
+from clusterctl.documents.words import ComparisonWord
 from clusterctl.report.html import chart
-from clusterctl.report.text.table import size
+from clusterctl.report.text.table import noise_share, size
 from clusterctl.visible import visible
 
 
@@ -32,10 +33,13 @@ def render(template: str, **values: Any) -> str:
     environment.filters |= {
         "draw": chart.draw,
         "swatch": chart.swatch,
+        "slug": slug,
+        "noise": noise_share,
         "size": size,
         "figure": figure,
         "breakable": breakable,
     }
+    environment.globals |= {"whisker": chart.whisker, "words": [word.value for word in ComparisonWord]}
     style = Markup(resources.text("templates", "report", "style.css"))
     try:
         return environment.get_template(template).render(style=style, version=__version__, **values)
@@ -46,6 +50,11 @@ def render(template: str, **values: Any) -> str:
 def breakable(text: str) -> Markup:
     """Return a list of node names that may wrap behind each comma."""
     return Markup("<wbr>").join(Markup.escape(visible(part)) for part in re.split(r"(?<=,)", text))
+
+
+def slug(word: str) -> str:
+    """Return the outcome of a comparison as a class of the style sheet: ``within noise`` -> ``within-noise``."""
+    return word.replace(" ", "-")
 
 
 def figure(value: float | None, digits: int = 2) -> str:

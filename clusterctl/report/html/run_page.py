@@ -27,6 +27,10 @@ _SHOWN = {
 }
 
 
+# Longer names of variants do not fit into a heading.
+_LONGEST_TITLE = 60
+
+
 @dataclass(frozen=True, slots=True)
 class Tile:
     """One main figure with its label, unit and note."""
@@ -64,7 +68,7 @@ def render(record: Record) -> str:
         "run.html.j2",
         summary=summary,
         title=title_of(record),
-        tiles=_tiles(record, points, unit),
+        tiles=_variant_tiles(compared) if len(compared) > 1 else _tiles(record, points, unit),
         failures=proof.get("failures") or (),
         ways=trust.ways(proof),
         below=trust.below(proof),
@@ -76,6 +80,8 @@ def render(record: Record) -> str:
         variants=variants.table(compared) if compared else None,
         proven=variants.proven(compared),
         repeats=variants.repeats(compared),
+        measured=_measured(record),
+        several=len(compared) > 1,
         rows=rows,
         in_place=any(row.get("in_place") for row in rows),
         points=points,
@@ -115,7 +121,23 @@ def title_of(record: Record) -> str:
         nodes = f"{summary.nodes} node{'s' if summary.nodes != 1 else ''}"
         where = f"{summary.np} rank{'s' if summary.np != 1 else ''} on {nodes}"
         where = f"{where}, {summary.hardware}" if summary.hardware else where
+    names = [str(one["name"]) for one in record.document.get("variants") or ()]
+    if len(names) > 1:
+        against = " against ".join(names)
+        compared = against if len(against) <= _LONGEST_TITLE else f"{len(names)} variants compared"
+        return f"{summary.benchmark}\u00a0\u00b7 {compared}\u00a0\u00b7 {where}"
     return f"{summary.benchmark} \u00b7 {where}"
+
+
+def _measured(record: Record) -> str:
+    """Return with which library the run measured, or which variants and how often."""
+    compared = record.document.get("variants") or ()
+    launcher = f"launcher {record.summary.launcher or 'none'}"
+    if len(compared) > 1:
+        names = ", ".join(str(one["name"]) for one in compared)
+        return f"{len(compared)} variants interleaved: {names}; {variants.repeats(compared)}, {launcher}"
+    repeats = f", {variants.repeats(compared)}" if compared else ""
+    return f"library {record.document.get('library') or 'none'}, {launcher}{repeats}"
 
 
 def ranks_of(record: Record) -> int | None:
@@ -162,6 +184,40 @@ def point_rows(document: Mapping[str, Any]) -> tuple[PointRow, ...]:
     return tuple(found)
 
 
+def _variant_tiles(compared: Sequence[Mapping[str, Any]]) -> list[Tile]:
+    """Return the main figure of each variant, with the variant's name, and the wrong elements of all."""
+    tiles = []
+    for one in compared:
+        fast = [row for row in one.get("rows") or () if row.get("busbw_gbps")]
+        if fast:
+            best = max(fast, key=lambda row: float(row["busbw_gbps"]["median"]))
+            note = f"highest bus bandwidth, at {size(best['size_bytes'])}"
+            tiles.append(Tile(str(one["name"]), f"{best['busbw_gbps']['median']:.2f}", "GB/s", note))
+        for point in (one.get("points") or ())[-1:]:
+            note = f"throughput of {point['np']} rank{'s' if point['np'] != 1 else ''}"
+            note += f", {point['word']}" if point.get("word") else ""
+            value = _headline(point["samples_per_s"]["median"])
+            tiles.append(Tile(str(one["name"]), value, f"{point['sample']}s/s", note))
+    rows = [row for one in compared for row in one.get("rows") or ()]
+    return [*tiles, *_wrong(rows, "of all variants")]
+
+
+def _wrong(rows: Sequence[Mapping[str, Any]], of: str = "") -> list[Tile]:
+    """Return the tile with the number of wrong elements; none for a training."""
+    if not rows:
+        return []
+    checked = [row["wrong"] for row in rows if row.get("wrong") is not None]
+    if not checked:
+        return [Tile("Wrong elements", "?", "", "results were not checked")]
+    sizes = f"{len(rows)} size{'s' if len(rows) != 1 else ''}"
+    note = (
+        f"all {sizes} were checked"
+        if len(checked) == len(rows)
+        else f"{len(checked)} of {sizes} were checked"
+    )
+    return [Tile("Wrong elements", str(sum(checked)), "", of or note)]
+
+
 def _headline(value: float) -> str:
     return f"{value:.0f}" if value >= 10_000 else f"{value:.1f}"
 
@@ -194,10 +250,7 @@ def _tiles(record: Record, points: Sequence[PointRow], unit: str) -> list[Tile]:
         tiles.append(
             Tile("Smallest message", value, word, f"per operation of {size(timed[0]['size_bytes'])}")
         )
-    if rows:
-        checked = [row["wrong"] for row in rows if row.get("wrong") is not None]
-        note = f"of {len(checked)} sizes checked" if checked else "results were not checked"
-        tiles.append(Tile("Wrong elements", str(sum(checked)) if checked else "?", "", note))
+    tiles += _wrong(rows)
     if points:
         last = points[-1]
         ranks = f"{last.np} rank{'s' if last.np != 1 else ''}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from clusterctl.report.text.table import size
@@ -70,25 +70,25 @@ def size_ticks(low: float, high: float, count: int) -> tuple[Tick, ...]:
     return tuple(Tick(2.0**power, size(2**power)) for power in powers) or (Tick(low, size(round(low))),)
 
 
-def time_bounds(shortest_us: float, longest_us: float) -> tuple[float, float]:
+def log_bounds(lowest: float, highest: float) -> tuple[float, float]:
     """Return bounds of a logarithmic axis: decades, or multiples 1, 2 and 5 if all values are within two decades."""
-    low, high = _round_log(shortest_us, _DECADES, up=False), _round_log(longest_us, _DECADES, up=True)
+    low, high = _round_log(lowest, _DECADES, up=False), _round_log(highest, _DECADES, up=True)
     if high / low <= 100:
         low, high = (
-            _round_log(shortest_us, _OF_DECADES, up=False),
-            _round_log(longest_us, _OF_DECADES, up=True),
+            _round_log(lowest, _OF_DECADES, up=False),
+            _round_log(highest, _OF_DECADES, up=True),
         )
     if high / low < 4:  # two ticks are too few to show a logarithmic scale
         low = _round_log(low / 2, _OF_DECADES, up=False)
     return low, high if high > low else low * 10
 
 
-def time_ticks(low_us: float, high_us: float) -> tuple[Tick, ...]:
-    """Return a tick per decade of microseconds within the bounds, or at multiples 1, 2 and 5 of few decades."""
-    kinds = _OF_DECADES if high_us / low_us <= 100 else _DECADES
-    powers = range(math.floor(math.log10(low_us)) - 1, math.ceil(math.log10(high_us)) + 1)
+def log_ticks(low: float, high: float, label: Callable[[float], str]) -> tuple[Tick, ...]:
+    """Return a tick per decade within the bounds, or at multiples 1, 2 and 5 of few decades."""
+    kinds = _OF_DECADES if high / low <= 100 else _DECADES
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
     values = [kind * 10.0**power for power in powers for kind in kinds]
-    return tuple(Tick(v, duration(v)) for v in values if low_us * 0.999 <= v <= high_us * 1.001)
+    return tuple(Tick(v, label(v)) for v in values if low * 0.999 <= v <= high * 1.001)
 
 
 def _round_log(value: float, kinds: Sequence[float], *, up: bool) -> float:
@@ -105,3 +105,11 @@ def duration(time_us: float) -> str:
         if time_us >= unit:
             return f"{time_us / unit:.4g} {name}"
     return f"{time_us * 1e3:.4g} ns"
+
+
+def bandwidth(gbps: float) -> str:
+    """Return a bandwidth in a readable unit: 0.0015 -> 1.5 MB/s."""
+    for unit, name in ((1.0, "GB/s"), (1e-3, "MB/s"), (1e-6, "kB/s")):
+        if gbps >= unit * 0.999:
+            return f"{gbps / unit:.4g} {name}"
+    return f"{gbps * 1e9:.4g} B/s"

@@ -71,9 +71,7 @@ def cautions(found: Comparison) -> list[str]:
 def noise_words(found: Comparison) -> str:
     """Return sentences on how ratios and noise are computed."""
     of = "of throughput" if found.kind == "training" else "of times"
-    windows = (
-        ", or of the timed windows of a training that was measured once" if found.kind == "training" else ""
-    )
+    windows = " (the timed windows, if a training was measured once)" if found.kind == "training" else ""
     return (
         f"Ratios are {of}, relative to A. Noise (\u00b1) is what equal runs may differ by: at least "
         f"{FLOOR * 100:.0f} %, and more if the repeats vary{windows}."
@@ -91,17 +89,18 @@ def once_words(found: Comparison) -> str:
     )
 
 
-def _run(name: str, run: Summary, repeats: int) -> str:
+def _run(name: str, run: Summary, repeats: int, variant: str | None) -> str:
     where = "no rank started"
     if run.np is not None:
         where = f"{run.np} rank{'s' * (run.np != 1)} on {run.nodes} node{'s' * (run.nodes != 1)}"
     how = "measured once" if repeats == 1 else f"{repeats} repeats"
-    return f"{name}: run {run.run}, {run.benchmark}, library {run.library or '-'}, {where}, {how}"
+    first = f" (compared: its first variant, {variant})" if variant else ""
+    return f"{name}: run {run.run}, {run.benchmark}, library {run.library or '-'}{first}, {where}, {how}"
 
 
 def render(found: Comparison) -> str:
     """Return a comparison as text: the runs, their differences, and a line per size or number of ranks."""
-    lines = [_run(*one) for one in zip(found.names, found.runs, found.repeats, strict=True)]
+    lines = [_run(*one) for one in zip(found.names, found.runs, found.repeats, found.variants, strict=True)]
     lines += [f"CAUTION: {caution}" for caution in cautions(found)]
     heads = ["size" if found.kind == "collective" else "ranks"]
     for index, letter in enumerate(found.letters):

@@ -27,7 +27,7 @@ def test_the_expected_bandwidth_is_a_line_and_a_sentence():
         "As expected. 355.5 GB/s are 96.9 % of the expected bandwidth"
     )
     page = run_page.render(record)
-    assert page.count('class="reference"') == 3  # two drawings and the legend
+    assert page.count('class="reference"') == 5  # two drawings on each of two scales, and the legend
     assert '<p class="note">As expected.' in page and "96.9" in page
 
 

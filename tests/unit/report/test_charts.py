@@ -5,7 +5,15 @@ import re
 import pytest
 
 from clusterctl.report.html import chart, figures
-from clusterctl.report.html.scale import Scale, duration, linear_ticks, size_ticks, time_bounds, time_ticks
+from clusterctl.report.html.scale import (
+    Scale,
+    bandwidth,
+    duration,
+    linear_ticks,
+    log_bounds,
+    log_ticks,
+    size_ticks,
+)
 
 
 def labels(ticks):
@@ -35,9 +43,12 @@ def test_sizes_are_marked_at_powers_of_two_as_people_name_them():
 
 
 def test_times_are_marked_by_decades_or_finer_where_they_are_few():
-    assert labels(time_ticks(*time_bounds(10.2, 4530))) == ["10 µs", "100 µs", "1 ms", "10 ms"]
-    assert labels(time_ticks(*time_bounds(6.5, 31))) == ["5 µs", "10 µs", "20 µs", "50 µs"]
-    assert labels(time_ticks(*time_bounds(6.5, 7.5))) == ["2 µs", "5 µs", "10 µs"]
+    assert labels(log_ticks(*log_bounds(10.2, 4530), duration)) == ["10 µs", "100 µs", "1 ms", "10 ms"]
+    assert labels(log_ticks(*log_bounds(2e-6, 30.0), bandwidth)) == [
+        "1 kB/s", "10 kB/s", "100 kB/s", "1 MB/s", "10 MB/s", "100 MB/s", "1 GB/s", "10 GB/s", "100 GB/s"
+    ]  # fmt: skip
+    assert labels(log_ticks(*log_bounds(6.5, 31), duration)) == ["5 µs", "10 µs", "20 µs", "50 µs"]
+    assert labels(log_ticks(*log_bounds(6.5, 7.5), duration)) == ["2 µs", "5 µs", "10 µs"]
     assert [duration(v) for v in (0.25, 1500, 2.5e6)] == ["250 ns", "1.5 ms", "2.5 s"]
 
 

@@ -1,5 +1,6 @@
 """Variants measured in turns on the page of their run, and repeats as noise in a comparison."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,8 @@ from result_documents import collective
 from clusterctl.report.html import run_page, variants
 from clusterctl.results.comparison import compare
 from clusterctl.results.noise import Word
+from clusterctl.results.record import from_document
+from clusterctl.results.store import RunFilter, Store
 
 
 def spread(*values):
@@ -20,7 +23,7 @@ def rows(*times_us):
     sizes = (1 << 20, 1 << 25)
     return [
         {"size_bytes": s, "time_us": spread(*t), "busbw_gbps": spread(*(s / v / 1e3 for v in t)),
-         "wrong": 0, "ratio": r}
+         "wrong": 0, "ratio": r, "noise": 0.06, "word": "faster"}
         for s, t, r in zip(sizes, times_us, (1.0, 2.0), strict=True)
     ]  # fmt: skip
 
@@ -77,17 +80,12 @@ def test_both_variants_are_drawn_with_their_bounds_and_stand_side_by_side():
     assert "Variants side by side" in page and "Every message size" not in page
     assert "Medians of 3 repeats" in page
     table = variants.table(TWO)
-    assert [words for words, _ in table.heads][2:5] == ["nccl time", "varies", "nccl busbw"]
+    assert table.heads[2:6] == (
+        ("<b>ccore</b>", "/ nccl"), ("noise", ""), ("", ""), ("nccl time", "\u00b5s")
+    )  # fmt: skip
     assert table.rows[1] == (
-        "32 MiB",
-        "33554432",
-        "905.00",
-        "0.6",
-        "37.08",
-        "455.00",
-        "1.1",
-        "73.75",
-        "2.000",
+        *("32 MiB", "33554432", "2.000", "\u00b16.0 %", "faster"),
+        *("905.00", "0.6", "37.08", "455.00", "1.1", "73.75"),
     )
 
 
@@ -97,10 +95,10 @@ def test_a_training_counts_what_it_counts_and_lacks_what_it_lacks():
         variant("gloo", points=curve((90.0,), (300.0,))[:1]),
     )
     table = variants.table(found)
-    assert table.heads[1] == ("nccl", "sequences/s")
+    assert table.heads[4] == ("nccl", "sequences/s")
     assert table.rows == (
-        ("1", "101.0", "1.0", "98.00%", "90.0", "-", "98.00%", "1.500"),
-        ("4", "391.0", "0.3", "98.00%", "-", "-", "-", "-"),
+        ("1", "1.500", "?", "", "101.0", "1.0", "98.00%", "90.0", "-", "98.00%"),
+        ("4", "-", "", "", "391.0", "0.3", "98.00%", "-", "-", "-"),
     )
     *none, scaling = variants.charts(found, [])
     assert none == [None, None]
@@ -151,3 +149,47 @@ def test_what_each_variant_proves_stands_below_the_table():
     below = page.split("Variants side by side")[1].split("</section>")[0]
     assert "<strong>gdr=0</strong>: GPUDirect RDMA: SOCKETS (NET/Socket): &lt;i&gt;why" in below
     assert "<strong>gdr=2</strong>: GPUDirect RDMA: proven (NET/IB/GDRDMA)" in below
+
+
+def words(page):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+
+
+def test_the_page_of_variants_is_titled_as_a_comparison_with_a_figure_of_each():
+    page = run_page.render(record(*TWO))
+    shown = words(page)
+    assert "all_reduce \u00b7 nccl against &lt;b&gt;ccore&lt;/b&gt; \u00b7 4 ranks on 1 node" in shown
+    assert "2 variants interleaved: nccl, &lt;b&gt;ccore&lt;/b&gt;; 3 repeats, launcher openmpi" in shown
+    assert "nccl 37.08 GB/s highest bus bandwidth, at 32 MiB" in shown
+    assert "&lt;b&gt;ccore&lt;/b&gt; 73.75 GB/s highest bus bandwidth, at 32 MiB" in shown
+    assert "Wrong elements 0 of all variants" in shown and "Smallest message" not in shown
+    assert shown.count("bars: smallest to largest repeat") == 2
+    assert '<td class="word faster">faster</td>' in page
+    points = curve((100.0, 101.0, 102.0), (390.0, 391.0, 392.0))
+    points[1]["word"] = "slower"
+    training = words(run_page.render(record(variant("gloo", points=points), variant("mpi", points=points))))
+    assert "mpi 391.0 sequences/s throughput of 4 ranks, slower" in training
+
+
+def test_repeats_of_one_configuration_have_the_page_of_a_plain_run():
+    shown = words(run_page.render(record(variant("default", rows=TWO[0]["rows"]))))
+    assert (
+        "all_reduce \u00b7 4 ranks on 1 node" in shown
+        and "library nccl, launcher openmpi, 3 repeats" in shown
+    )
+    assert "Every message size Medians of 3 repeats" in shown and "default" not in shown
+    assert (
+        "Highest bus bandwidth 37.08 GB/s" in shown and "Wrong elements 0 all 2 sizes were checked" in shown
+    )
+
+
+def test_every_library_of_the_variants_is_listed_and_found(tmp_path):
+    document = record(*TWO).document
+    stored = from_document({**document, "variants": [*TWO, variant("plain", library=None)]})
+    assert stored.summary.library == "nccl, <b>ccore</b>"
+    with Store.open(tmp_path) as results:
+        results.save(stored)
+        found = [
+            len(results.runs(RunFilter(library=name))) for name in ("nccl", "<b>ccore</b>", "ncc", "gloo")
+        ]
+    assert found == [1, 1, 0, 0]
