@@ -81,6 +81,7 @@ def diff(path: str, old: str, new: str) -> tuple[str, ...]:
     return (*lines[:LINES], f"... {len(left)} more lines ({', '.join(counts)})" if counts else "...")
 
 
+@lru_cache(maxsize=512)
 def _masked(path: str, text: str) -> str:
     return scrubbed_json(text) if path.endswith(".json") else scrubbed(text)
 

@@ -33,6 +33,7 @@ def outlook(prepared: Prepared, permits: Permits) -> list[str]:
     """Return what may follow the printed plan: later rounds, and reboots that are not allowed."""
     from clusterctl.apply.on_node import NEEDS_REBOOT
     from clusterctl.inventory import nodeset
+    from clusterctl.report.text.check import wrapped
     from clusterctl.report.text.folding import Kinds
     from clusterctl.requirements.base import Status
     from clusterctl.requirements.steps import Reboot
@@ -53,7 +54,8 @@ def outlook(prepared: Prepared, permits: Permits) -> list[str]:
     boots = [n.node for n in prepared.plan.nodes if any(isinstance(p.step, Reboot) for p in n.steps)]
     if boots and not permits.reboot:
         said.append(f"  {nodeset.fold(boots)}: {NEEDS_REBOOT}")
-    return ["\n".join(said)]
+    width = console.width()
+    return ["\n".join(line for text in said for line in wrapped(text, width))]
 
 
 def say_not_started(names: list[str]) -> None:

@@ -46,7 +46,7 @@ class Shown:
                 console.error(missing)
             return
         nodes = self._nodes(prepared.plan, prepared.facts, without_steps(prepared))
-        blocks = [plan_text.blocks(nodes), *permits_of.outlook(prepared, permits)]
+        blocks = [plan_text.blocks(nodes, console.width()), *permits_of.outlook(prepared, permits)]
         blocks.append(missing)
         blocks.append("\n".join([*plan_text.disturbed(nodes), f"Plan: {plan_text.counted(nodes)}"]))
         self._show("\n\n".join(filter(None, blocks)))
@@ -58,7 +58,7 @@ class Shown:
         if self.on_stdout or self.on_screen:
             nodes = self._nodes(plan, facts, {})
             head = [f"Round {number}: {plan_text.counted(nodes)}", *plan_text.disturbed(nodes)]
-            self._show("\n" + "\n".join([*head, plan_text.blocks(nodes)]))
+            self._show("\n" + "\n".join([*head, plan_text.blocks(nodes, console.width())]))
 
     def _nodes(
         self, plan: Plan, facts: HostMap[NodeFacts], left: Mapping[str, str]
@@ -97,7 +97,7 @@ class Shown:
         if not nodes:
             return ""
         rounds = f" in {result.rounds} rounds" if result.rounds > 1 else ""
-        return f"Applied{rounds}: {plan_text.counted(nodes)}\n{plan_text.blocks(nodes)}"
+        return f"Applied{rounds}: {plan_text.counted(nodes)}\n{plan_text.blocks(nodes, console.width())}"
 
 
 def without_steps(prepared: Prepared) -> dict[str, str]:

@@ -55,6 +55,7 @@ LOOKS: dict[str, tuple[str, ...]] = {
         r"(?m)^  (?P<changed>~)(?= )",
         r"(?m)^  (?P<removed>-)(?= )",
         r"(?m)^  (?P<faint>\. .*)$",
+        r"(?m)^  \. .*(?P<bad>cannot be undone)(?=: )",
         r"(?m)^      (?P<added>\+ .*)$",
         r"(?m)^      (?P<removed>- .*)$",
         r"(?m)^      (?P<faint>(?:@@|\.\.\.|\(of) .*)$",

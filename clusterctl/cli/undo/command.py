@@ -101,7 +101,7 @@ def undo(
         console.emit_json(document)
         say_failures(lost)
     elif not declined:
-        done_text = "" if dry_run else undo_text.done(listed, outcomes.values_by_node)
+        done_text = "" if dry_run else undo_text.done(listed, outcomes.values_by_node, console.width())
         console.data(_text(document, done_text, lost, after_plan=bool(undone)), look="plan")
     raise typer.Exit(1 if declined else exit_code(document))
 
@@ -111,7 +111,7 @@ def _show_plan(listed: Mapping[str, UndoOutcome], *, on_stdout: bool, on_screen:
     from clusterctl.report.text import undo as undo_text
 
     if on_stdout or on_screen:
-        plan_output.show(undo_text.planned(listed), on_stdout=on_stdout, on_screen=on_screen)
+        plan_output.show(undo_text.planned(listed, console.width()), on_stdout=on_stdout, on_screen=on_screen)
 
 
 def document_of(outcomes: HostMap[UndoOutcome]) -> dict[str, Any]:

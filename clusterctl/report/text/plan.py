@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.inventory import nodeset
 from clusterctl.plan import file_diff
+from clusterctl.report.text.check import wrapped
 from clusterctl.report.text.folding import shape
 from clusterctl.requirements.steps import (
     EnableUnit,
@@ -123,13 +124,16 @@ def without_details(change: Change) -> Change:
     return replace(change, details=())
 
 
-def blocks(nodes: Iterable[NodeChanges]) -> str:
-    """Return a block for each distinct list of changes: the names of its nodes, then a line per change."""
+def blocks(nodes: Iterable[NodeChanges], width: int | None = None) -> str:
+    """Return a block for each distinct list of changes: the names of its nodes, then a line per change.
+
+    ``width`` wraps these lines, but not those of diffs; None: never, for text that programs read.
+    """
     alike: dict[tuple[object, ...], list[NodeChanges]] = {}
     for node in (replace(found, changes=_joined(found.changes)) for found in nodes):
         key = (node.head, *node.changes) if node.changes else (node.head, node.instead)
         alike.setdefault(key, []).append(node)
-    return "\n\n".join(map(_block, alike.values()))
+    return "\n\n".join(_block(found, width) for found in alike.values())
 
 
 def _joined(changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -148,18 +152,19 @@ def _joined(changes: Sequence[Change]) -> tuple[Change, ...]:
     return tuple(joined)
 
 
-def _block(nodes: Sequence[NodeChanges]) -> str:
+def _block(nodes: Sequence[NodeChanges], columns: int | None) -> str:
     names = [node.node for node in nodes]
     first = nodes[0]
     title = nodeset.fold(names) + (f" ({len(names)} nodes)" if len(names) > 1 else "")
     title = f"{title}: {first.head}" if first.head else title
     if not first.changes:
-        return f"{title}: {first.instead}"
+        return "\n".join(wrapped(f"{title}: {first.instead}", columns))
     width = max(len(change.requirement) for change in first.changes)
     lines = [f"{title}:"]
     for index, change in enumerate(first.changes):
         was = _was([node.changes[index].was for node in nodes])
-        lines.append(f"  {change.sign} {change.requirement.ljust(width)}  {change.text}{was}")
+        line = f"  {change.sign} {change.requirement.ljust(width)}  {change.text}{was}"
+        lines += wrapped(line, columns, indent=width + 6)
         lines += [f"      {line}" for line in _details({n.node: n.changes[index].details for n in nodes})]
     return "\n".join(lines)
 

@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 _TEXT_CHARACTERS = 200
 
 
-def planned(outcomes: Mapping[str, UndoOutcome]) -> str:
+def planned(outcomes: Mapping[str, UndoOutcome], width: int | None = None) -> str:
     """Return what undo will do, one block for nodes with the same changes, and the number of changes."""
     nodes = [
         NodeChanges(name, tuple(map(_change, outcome.steps)), head=f"undo run {outcome.run}")
         for name, outcome in outcomes.items()
     ]
     end = [*plan_text.disturbed(nodes), f"Plan: {plan_text.counted(nodes)}"]
-    return "\n\n".join([plan_text.blocks(nodes), "\n".join(end)])
+    return "\n\n".join([plan_text.blocks(nodes, width), "\n".join(end)])
 
 
-def done(listed: Mapping[str, UndoOutcome], outcomes: Mapping[str, UndoOutcome]) -> str:
+def done(
+    listed: Mapping[str, UndoOutcome], outcomes: Mapping[str, UndoOutcome], width: int | None = None
+) -> str:
     """Return what undo has changed, in the words of its plan; empty if it changed nothing."""
     nodes = []
     for name, outcome in outcomes.items():
@@ -36,12 +38,12 @@ def done(listed: Mapping[str, UndoOutcome], outcomes: Mapping[str, UndoOutcome])
         nodes.append(
             NodeChanges(name, tuple(plan_text.without_details(c) for c in changes if c.sign != LEAVE))
         )
-    return _named(nodes)
+    return _named(nodes, width)
 
 
-def _named(nodes: Iterable[NodeChanges]) -> str:
+def _named(nodes: Iterable[NodeChanges], width: int | None) -> str:
     busy = [node for node in nodes if node.changes]
-    return f"Undone: {plan_text.counted(busy)}\n{plan_text.blocks(busy)}" if busy else ""
+    return f"Undone: {plan_text.counted(busy)}\n{plan_text.blocks(busy, width)}" if busy else ""
 
 
 def _change(step: StepOutcome) -> Change:

@@ -73,6 +73,16 @@ def test_a_file_shows_whether_it_is_new_its_mode_and_its_diff():
     ]
 
 
+def test_lines_wrap_at_the_terminal_below_their_text():
+    plan = _shown({"gpu01": [_file(content="a" * 90, path="/etc/sysconfig/rdma/cluster")]})
+    assert plan_text.blocks(plan, 30).splitlines() == [
+        "gpu01:",
+        "  + acs  Write",
+        "         /etc/sysconfig/rdma/cluster",
+        f"      + {'a' * 90}",
+    ]
+
+
 def test_different_diffs_of_one_change_stand_below_it_with_their_nodes():
     words = ("alpha", "alpha", "beta", "gamma", "delta", "epsilon")
     there = {f"n{i}": {"/etc/x": Present(True, f"{w}\n", 0o644, 9)} for i, w in enumerate(words)}
