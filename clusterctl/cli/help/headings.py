@@ -4,7 +4,7 @@ from __future__ import annotations
 
 OF_COMMANDS = {
     "Prepare nodes": ("inventory", "check", "bootstrap", "undo", "requirements", "run"),
-    "Measure": ("bench", "results", "explain", "runs"),
+    "Measure": ("bench", "locate", "results", "explain", "runs"),
     "Containers and images": ("up", "exec", "down", "image"),
     "Launch by hand, rehearse": ("render", "lab"),
     "clusterctl itself": ("help", "version", "completion", "config"),
@@ -23,15 +23,17 @@ OF_OPTIONS = {
     ),
     "Acceptance": ("--baseline", "--allow-slow-path", "--strict"),
     "Output": (
-        "--all",
-        "--html",
-        "--junit",
-        "--prometheus",
-        "--record",
-        "--output",
-        "--format",
-        "--runs",
-        "--json",
+        *(
+            "--all",
+            "--html",
+            "--hostfile-without",
+            "--junit",
+            "--prometheus",
+            "--record",
+            "--output",
+            "--format",
+        ),
+        *("--runs", "--json"),
     ),
 }
 """The options under each heading; those that are not listed stand under "Options"."""

@@ -26,11 +26,15 @@ def locate(
     limit: cli.LimitOption = None,
     library: Annotated[
         Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
-        typer.Option("--library", metavar="NAME", help="nccl, gloo or ccore; default: as for bench."),
+        typer.Option("--library", metavar="LIBRARY", help="nccl, gloo or ccore; default: as for bench."),
     ] = None,
     launcher: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--launcher", metavar="NAME", help="openmpi, mpich, torchrun, srun, or local."),
+        typer.Option(
+            "--launcher",
+            metavar="LAUNCHER",
+            help="openmpi, mpich, torchrun, srun, or local; default: as for bench.",
+        ),
     ] = None,
     np: Annotated[
         Optional[int],  # noqa: UP045

@@ -12,8 +12,9 @@ import pexpect
 import pytest
 
 from clusterctl.cli import main as cli
+from clusterctl.cli.completion.values import kind_of
 from clusterctl.cli.description import CommandDescription, described
-from clusterctl.cli.help import page
+from clusterctl.cli.help import headings, page
 
 WHOLE = described(cli.application())
 
@@ -81,60 +82,35 @@ def test_an_error_shows_the_same_usage(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().err.startswith("Usage: clusterctl exec [OPTIONS] -- COMMAND...\n")
 
 
+# Without these options nothing is selected, written or continued; the text says what each one does.
+NO_DEFAULT_KINDS = {
+    "FILE",
+    "INVENTORY",
+    "DIR",
+    "RUN",
+    "NODESET",
+    "REQUIREMENT",
+    "IMAGE",
+    "MODEL",
+    "BASELINE",
+    "BENCHMARK",
+    "LIBRARY",
+}
 NO_DEFAULT = {
-    # Without these nothing is selected, written, added or set; the text says what each one does.
     *(
-        "--limit",
-        "--only",
-        "--skip",
-        "--resume",
         "--batch",
         "--max-failures",
         "--node-timeout",
-        "--replay",
-        "--record",
-    ),
-    *(
-        "--junit",
-        "--prometheus",
-        "--html",
-        "--image",
         "--volume",
         "--mount",
-        "--model",
         "--compare",
-        "--baseline",
-    ),
-    *(
         "--slots",
         "--collective",
-        "--batch-size",
-        "--nccl-debug",
-        "--gid-index",
-        "--gdr-level",
-        "--fusion-threshold",
     ),
-    *("--cycle-time", "--two-d-threshold", "--topk-ratio", "--topk-threshold", "--hostfile", "--ssh-config"),
-    *(
-        "--partition",
-        "--rdma-resource",
-        "--package",
-        "--nccl-tests",
-        "--family",
-        "--rendezvous-port",
-        "--comment",
-    ),
-    *(
-        "--lint",
-        "--known-hosts",
-        "--include",
-        "--benchmark",
-        "--library",
-        "--status",
-        "--since",
-        "--limit-to",
-    ),
-    *("--library-version", "--network", "--build-arg", "--group", "-i"),
+    *("--batch-size", "--nccl-debug", "--gid-index", "--gdr-level", "--fusion-threshold", "--cycle-time"),
+    *("--two-d-threshold", "--topk-ratio", "--topk-threshold", "--partition", "--rdma-resource", "--package"),
+    *("--nccl-tests", "--family", "--rendezvous-port", "--comment", "--status", "--since", "--limit-to"),
+    *("--library-version", "--network", "--build-arg", "--group"),
 }
 
 
@@ -145,6 +121,7 @@ def test_each_option_with_a_value_states_its_default() -> None:
         if command.application is None
         for one in command.parameters
         if one.is_option and not one.is_flag and not one.required
+        if kind_of(one.metavar) not in NO_DEFAULT_KINDS
         if not one.shown_default and "default" not in (one.info.help or "").lower()
     }
     assert silent - NO_DEFAULT == set(), (
@@ -189,3 +166,8 @@ def test_a_colour_terminal_shows_headings_and_options_in_colour() -> None:
         "\x1b"
         not in pexpect.run(shlex.join([sys.executable, "-c", program]), env=environment, timeout=60).decode()
     )
+
+
+def test_every_command_stands_under_a_heading() -> None:
+    listed = {name for names in headings.OF_COMMANDS.values() for name in names}
+    assert set(WHOLE.commands) - listed == set(), "add the command to OF_COMMANDS"
