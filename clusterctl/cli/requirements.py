@@ -23,7 +23,7 @@ def list_requirements(as_json: JsonOption = False) -> None:
     if as_json:
         console.emit_json(document)
     else:
-        console.data(list_text(document["requirements"], console.width()))
+        console.data(list_text(document["requirements"], console.width()), look="requirement")
 
 
 @app.command()
@@ -47,4 +47,5 @@ def show(
         console.emit_json(document)
     else:
         width = console.width()
-        console.data("\n\n".join(show_text(one, width) for one in document["requirements"]))
+        texts = (show_text(one, width) for one in document["requirements"])
+        console.data("\n\n".join(texts), look="requirement")

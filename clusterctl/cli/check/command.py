@@ -92,6 +92,6 @@ def check(
         say_failures(judged.verdicts.failures)
         say_without_root(judged.facts, judged.verdicts)
     else:
-        console.data(output.text(judged, again, every=every), look="check")
+        console.data(output.text(judged, again, every=every, width=console.width()), look="check")
     code = exit_code(judged.document, len(judged.verdicts))
     raise typer.Exit(1 if strict and judged.deviations and code == 0 else code)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterctl.cli import console, report_files
+from clusterctl.cli import report_files
 
 if TYPE_CHECKING:
     from clusterctl.cli.check.run import Judged
@@ -67,13 +67,13 @@ def _checked_at(judged: Judged) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
-def text(judged: Judged, bootstrap: tuple[str, ...] | None, *, every: bool) -> str:
+def text(judged: Judged, bootstrap: tuple[str, ...] | None, *, every: bool, width: int | None) -> str:
     """Return the report for people; ``every`` also lists the verdicts that need no attention."""
     from clusterctl.report.text import check as check_table
     from clusterctl.report.text.failures import rootless_lines
     from clusterctl.report.text.next_step import next_lines
 
-    width, answered = console.width(), judged.verdicts.values_by_node
+    answered = judged.verdicts.values_by_node
     summary = check_table.summary_line(judged.document["summary"], len(judged.verdicts))
     last = [*check_table.wrapped(summary, width), *next_lines(answered.values(), bootstrap, width)]
     blocks = (

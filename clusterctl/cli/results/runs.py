@@ -122,7 +122,7 @@ def show(
     if text is None:
         console.emit_json(dict(record.document))
     else:
-        console.data(text)
+        console.data(text, look="result")
     if html is not None:
         console.talk(f"report: {html}")
 
@@ -161,6 +161,6 @@ def compare_runs(
     if as_json:
         console.emit_json(document)
     else:
-        console.data(text)
+        console.data(text, look="result")
     if html is not None:
         console.talk(f"report: {html}")

@@ -30,6 +30,7 @@ THEME = Theme(
 
 # The status at the beginning of each row of verdicts, and the counts below them.
 _VERDICTS = (
+    r"\A(?P<heading>[^\n]+)(?=\n(?:status  |met: |not-applicable: ))",
     r"(?m)^(?P<faint>status +requirement .*)$",
     r"(?m)^(?:(?P<bad>unmet|unreachable)|(?P<doubtful>unknown|warning|drift)|(?P<good>met))(?=[ :(])",
     r"(?m)^(?P<faint>not-applicable)(?=[ :])",
@@ -37,11 +38,30 @@ _VERDICTS = (
     r"(?m)^Checked .*(?P<doubtful>\b[1-9]\d* unknown)",
     r"(?m)^Checked .*(?P<bad>\b[1-9]\d* unreachable)",
     r"(?m)^(?P<name>Next)(?=: )",
+    r"(?m)^(?:Next: .*? | +)(?P<faint> # .*)$",
+    r"(?m)^ +(?P<name>hint)(?=: )",
     r"(?m)\b(?P<bad>failed: [1-9]\d*)",
 )
 
 LOOKS: dict[str, tuple[str, ...]] = {
     "check": _VERDICTS,
+    # The names of requirements, and the labels of the paragraphs below them.
+    "requirement": (
+        r"(?m)^(?P<heading>[a-z-]+)(?=: |  )",
+        r"(?m)^(?P<faint>requirement +met when)$",
+        r"(?m)^  (?P<name>met when|why|bootstrap|undo|inventory|page)(?=  )",
+    ),
+    # The headings, judged differences and outcomes of benchmarks and comparisons.
+    "result": (
+        r"(?m)^(?P<faint> *(?:size|ranks)  .*| +out-of-place, .*)$",
+        r"(?m)(?<=  )(?:(?P<good>faster)|(?P<bad>slower)|(?P<faint>within noise))(?=  |$)",
+        r"(?m)(?<=  )(?P<doubtful>measured once)(?=  |$)",
+        r"(?m)^(?:(?P<doubtful>CAUTION)|(?P<bad>straggler)|(?P<heading>Avg bus bandwidth))(?=[: ])",
+        r"(?m)^expected busbw: .*(?P<bad>SLOW|IMPOSSIBLE)",
+        r"(?m)^ *(?P<name>hint)(?=: )",
+        r"(?m)^baseline \S+: (?:(?P<good>ok)|(?P<bad>below-baseline)|(?P<doubtful>no-match|too-noisy))",
+        r"(?m)^ *[\d.]+ [KMGT]?i?B .* (?P<bad>[1-9]\d*)$",
+    ),
     # The beginnings of messages on stderr.
     "message": (
         r"(?m)^ *(?P<bad>error|failed)(?=: )",
