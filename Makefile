@@ -155,6 +155,9 @@ schema: dev ## Regenerate inventories/schema.json and docs/schemas
 	rm -f docs/schemas/*
 	$(BIN)/python -m clusterctl.documents.export docs/schemas
 
+screens: dev ## Regenerate docs/screens: what terminals show, as SVG
+	PYTHONPATH=tests/support $(BIN)/python tests/support/terminal_screens.py docs/screens
+
 $(VENV)/.docs: pyproject.toml | $(BIN)/pip
 	$(PIP) install --group docs
 	@touch $@
@@ -167,4 +170,4 @@ docs: $(VENV)/.docs $(VENV)/.installed ## Regenerate docs/cli.md and docs/invent
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install demo dev prerequisites lint lint-fast unit soak core core-sanitizers core-torch-suite core-torch-matrix integration lab journey test gpu bench schema docs clean
+.PHONY: help install demo dev prerequisites lint lint-fast unit soak core core-sanitizers core-torch-suite core-torch-matrix integration lab journey test gpu bench schema screens docs clean

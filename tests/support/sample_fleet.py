@@ -86,7 +86,7 @@ def _odd(index, count):
     return {}
 
 
-def sample_fleet(count, *, healthy=False):
+def sample_fleet(count, *, healthy=False, only=None):
     """Return the judged fleet of ``count`` nodes; from 8 nodes on, the last one is unreachable."""
     width = max(2, len(str(count)))
     names = [f"gpu{number:0{width}d}" for number in range(1, count + 1)]
@@ -107,7 +107,7 @@ def sample_fleet(count, *, healthy=False):
             "is sshd running, and on this port?",
         )
     inventory = Inventory(nodes=nodes, source="inventory.yaml")
-    return judge_fleet(HostMap(found), inventory, None, (), {})
+    return judge_fleet(HostMap(found), inventory, only, (), {})
 
 
 __all__ = ["Judged", "sample_fleet"]
