@@ -25,7 +25,7 @@ def show(as_json: JsonOption = False) -> None:
     from clusterctl import config
     from clusterctl.documents.config import Config, ConfigSetting
     from clusterctl.inventory.user_paths import is_there
-    from clusterctl.report.text.table import columns
+    from clusterctl.report.text.table import columns, fits, with_notes
 
     settings = [
         ConfigSetting(
@@ -50,7 +50,12 @@ def show(as_json: JsonOption = False) -> None:
         )
         return
     rows = [(one.name, _number(one.value), one.origin, one.help) for one in settings]
-    console.data(columns(("setting", "value", "from", "meaning"), rows, left=(0, 1, 2, 3)))
+    width = console.width()
+    table = columns(("setting", "value", "from", "meaning"), rows, left=(0, 1, 2, 3))
+    if width is not None and not fits(table, width):
+        short = columns(("setting", "value", "from"), [row[:3] for row in rows], left=(0, 1, 2))
+        table = with_notes(short, [row[3] for row in rows], width)
+    console.data(table, look="settings")
     console.talk(f"configuration file: {path}{'' if is_there(path) else ' (does not exist)'}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from clusterctl.inventory import nodeset
@@ -36,6 +36,7 @@ class Provenance:
         self._document, file = loaded.document, loaded.file
         self._entries: dict[str, int] = {}
         self._levels: dict[KeyPath, dict[str, Any]] = {}
+        self._known: dict[tuple[int | None, tuple[str, ...]], list[NodeSetting]] = {}
         if file is None:
             return
         self._levels[("defaults",)] = written(file.defaults)
@@ -48,6 +49,15 @@ class Provenance:
 
     def settings(self, node: Node) -> list[NodeSetting]:
         """Return every setting of a node in the order of the reference."""
+        like = (self._entries.get(node.name), node.groups)
+        if self._document is None or like not in self._known:
+            self._known[like] = self._settings(node)
+        # Nodes of one entry and of the same groups differ only in their addresses.
+        return [
+            replace(one, value=node.address) if one.key == ("address",) else one for one in self._known[like]
+        ]
+
+    def _settings(self, node: Node) -> list[NodeSetting]:
         origins = self._origins(node)
         found = []
         for key, value in _leaves(node.model_dump(mode="json", exclude={"name", "groups"}), ()):

@@ -29,8 +29,9 @@ def document_of(inventory: Inventory, provenance: Provenance, *, defaults: bool)
 
 
 def _shown(setting: NodeSetting) -> Any:
-    """Return the value; stars for a variable that holds a secret."""
+    """Return the value; stars for a variable with a secret name, and for any text that holds a secret."""
+    if not isinstance(setting.value, str):
+        return setting.value
     is_variable = "env" in setting.key[:-1]
-    if is_variable and isinstance(setting.value, str) and names_a_secret(setting.key[-1], setting.value):
-        return STARS
-    return setting.value
+    name = setting.key[-1] if is_variable else ""
+    return STARS if names_a_secret(name, setting.value) else setting.value

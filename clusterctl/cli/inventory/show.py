@@ -38,6 +38,6 @@ def show(
     if as_json:
         console.emit_json(document)
     elif nodes is None and not defaults:
-        console.data(list_text(document, console.width()))
+        console.data(list_text(document), look="settings")
     else:
-        console.data(settings_text(document, console.width()))
+        console.data(settings_text(document, console.width()), look="settings")

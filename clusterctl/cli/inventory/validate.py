@@ -27,5 +27,5 @@ def validate(inventory: cli.InventoryArgument = None, as_json: cli.JsonOption = 
     elif loaded.source is not None:
         count = f"{len(names)} node{'' if len(names) == 1 else 's'}"
         of_groups = f"; groups: {', '.join(groups)}" if groups else ""
-        console.data(f"{loaded.source}: valid: {count} ({nodeset.fold(names)}){of_groups}")
+        console.data(f"{loaded.source}: valid: {count} ({nodeset.fold(names)}){of_groups}", look="settings")
     raise typer.Exit(1 if loaded.source is None else 0)

@@ -82,6 +82,12 @@ LOOKS: dict[str, tuple[str, ...]] = {
         r"(?m)^(?P<heading>(?:Plan|Applied[^:\n]*|Undone|Round \d+):)(?= )",
         r"(?m)^(?P<changed>Services that restart|Nodes that reboot)(?=: )",
     ),
+    # Tables of settings: the heading, and what has its default; the verdict on an inventory.
+    "settings": (
+        r"(?m)^(?P<faint>(?:setting|nodes) +(?:value|addresses)(?: .*)?)$",
+        r"(?m)^\S.*? (?P<faint>default)(?=  |$)",
+        r"(?m): (?P<good>valid)(?=: )",
+    ),
     # Headings, then commands and options at the beginnings of rows, and notes on defaults.
     "help": (
         r"(?m)^(?P<heading>Usage:|[A-Z][^:\n]*:$)",

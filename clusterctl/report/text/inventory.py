@@ -12,7 +12,7 @@ from clusterctl.report.text.table import columns, fits, with_notes
 _LONGEST = 60
 
 
-def list_text(document: Mapping[str, Any], width: int | None) -> str:
+def list_text(document: Mapping[str, Any]) -> str:
     """Return a row for each set of nodes with the same login and groups."""
     alike: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for node in document["nodes"]:
