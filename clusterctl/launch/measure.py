@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +149,10 @@ def _reports(outcome: Outcome) -> tuple[RankPath, ...]:
     return paths.of_reports(texts)
 
 
+def _step(plan: LaunchPlan, benchmark: str) -> Step:
+    return Step(benchmark, plan.np, len(plan.placements), plan.launcher.name, plan.timeout_s)
+
+
 class Measurement:
     """Measure one request on one set of nodes."""
 
@@ -235,22 +239,25 @@ class Measurement:
             self._launches.append(document(plan, None))
             return None, faults
         logs = self._logs if self._request.training is None else self._logs / f"np-{plan.np}"
-        viewer = self._runner.viewer
-        viewer.starting(
-            Step(
-                self._request.benchmark if chosen.training else chosen.sweep.title,
-                plan.np, len(plan.placements), plan.launcher.name, plan.timeout_s,
-                total=len(wanted_sizes(chosen.sweep)) if chosen.training is None else None,
-                point=point, points=points, turn=self._turn or Turn(),
-            )
+        training = chosen.training is not None
+        step = replace(
+            _step(plan, self._request.benchmark if training else chosen.sweep.title),
+            training=training, total=None if training else len(wanted_sizes(chosen.sweep)),
+            point=point, points=points, turn=self._turn or Turn(),
         )  # fmt: skip
+        outcome, causes = self._followed(step, plan, logs)
+        self._launches.append(document(plan, outcome))
+        return outcome, causes
+
+    def _followed(self, step: Step, plan: LaunchPlan, logs: Path) -> tuple[Outcome, tuple[Fault, ...]]:
+        """Run a launch while the viewer shows it."""
         causes: tuple[Fault, ...] | None = None
+        self._runner.viewer.starting(step)
         try:
             outcome = self._runner.run(plan, logs)
             causes = failure.classify(plan, outcome)
         finally:
-            viewer.ended(succeeded=causes == ())
-        self._launches.append(document(plan, outcome))
+            self._runner.viewer.ended(succeeded=causes == ())
         return outcome, causes
 
     def _collective(self, chosen: RequestPlan, swept: CollectiveSweep, plan: LaunchPlan) -> Measured:
@@ -283,11 +290,11 @@ class Measurement:
         extra = beside.plan(chosen, plan)
         if extra is None:
             return Neighbourhood()
-        self._say(f"measuring pairs of neighbours with {extra.np} rank(s), to find which node is slow")
         self._starting(extra)
-        outcome = self._runner.run(extra, self._logs / "neighbours")
+        step = _step(extra, "pairs of neighbours")
+        outcome, causes = self._followed(step, extra, self._logs / "neighbours")
         self._launches.append(document(extra, outcome))
-        for fault in failure.classify(extra, outcome):
+        for fault in causes:
             self._say(f"note: pairs of neighbours were not measured: {fault.message}")
         return beside.parse(extra, outcome)
 

@@ -29,13 +29,14 @@ def spoken(turn: Turn) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Describe one launch of a run; ``total``: the sizes of a collective, None for a training."""
+    """Describe one launch of a run; ``total``: the sizes of a collective, None for other launches."""
 
     benchmark: str
     np: int
     nodes: int
     launcher: str
     timeout_s: float
+    training: bool = False
     total: int | None = None
     point: int = 1
     points: int = 1

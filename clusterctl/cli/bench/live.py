@@ -93,7 +93,7 @@ class LiveRun(Viewer):
                 return
             for found in self._output.read(text):
                 if isinstance(found, RankStarted):
-                    self._state = "ranks are running" if self._step.total else "warming up"
+                    self._state = "warming up" if self._step.training else "ranks are running"
                 elif isinstance(found, Window):
                     self._windows.append(found)
                 else:
@@ -168,7 +168,7 @@ def _turn(turn: Turn) -> list[str]:
 
 
 def _finished(step: Step) -> str:
-    verb = "Measured" if step.total is not None else "Trained"
+    verb = "Trained" if step.training else "Measured"
     nodes = f"{step.nodes} node{'s' if step.nodes != 1 else ''}"
     ranks = f"{step.np} rank{'s' if step.np != 1 else ''} on {nodes} through {step.launcher}"
     more = [f"point {step.point} of {step.points}"] if step.points > 1 else []

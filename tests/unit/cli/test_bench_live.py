@@ -29,7 +29,7 @@ def test_the_last_rows_fit_below_the_state_of_the_run(width):
 def test_a_training_shows_its_windows_and_its_place_in_the_run():
     live = LiveRun()
     turn = Turn("ccore", 2, 2, 2, 5)
-    live.starting(Step("resnet50", 4, 2, "openmpi", 600.0, point=1, points=3, turn=turn))
+    live.starting(Step("resnet50", 4, 2, "openmpi", 600.0, training=True, point=1, points=3, turn=turn))
     live.said('clusterctl-record {"kind": "start", "rank": 0}\n')
     place = "resnet50 (4 ranks, point 1 of 3, variant ccore (2 of 2), repeat 2 of 5): "
     assert live.lines(200, 5)[0].startswith(place + "warming up, ")
