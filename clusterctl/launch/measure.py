@@ -201,11 +201,12 @@ class Measurement:
             return self._failed(faults)
         request = self._request
         chosen = planning.plan(request, answers, self._runner.identity())
+        # Notes come before faults: too many ranks may be the reason for both.
+        for note in chosen.notes():
+            self._say(f"note: {note}")
         faults = chosen.unmet()
         if faults:
             return self._failed(faults, chosen)
-        for note in chosen.notes():
-            self._say(f"note: {note}")
         environment = dict(request.environment)
         require_reader(chosen.library, environment)
         for name in without_effect(environment, len(answers)):
@@ -229,11 +230,6 @@ class Measurement:
         self, chosen: RequestPlan, plan: LaunchPlan, point: int = 1, points: int = 1
     ) -> tuple[Outcome | None, tuple[Fault, ...]]:
         self._starting(plan)
-        slots = sum(answer.slots for answer in chosen.answers)
-        if plan.np > slots:
-            shared = "GPU(s), so the figures are not those of as many GPUs"
-            cores = "core(s), so the figures are low and not meaningful"
-            self._say(f"note: {plan.np} ranks share {slots} {shared if chosen.on_gpus else cores}")
         faults = self._runner.check_mesh(plan, chosen.answers).faults if plan.launcher.over_ssh else ()
         if faults:
             self._launches.append(document(plan, None))

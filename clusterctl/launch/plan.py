@@ -78,7 +78,16 @@ class RequestPlan:
         """Return warnings that do not prevent the launch."""
         unlike = preflight.unlike_torch(self.answers) if self.program.torch else None
         missed = missed_end(self.sweep) if self.training is None else None
-        return tuple(note for note in (unlike, missed) if note)
+        return tuple(note for note in (self._sharing(), unlike, missed) if note)
+
+    def _sharing(self) -> str | None:
+        """Return a warning if there are more ranks than slots."""
+        slots, np = sum(answer.slots for answer in self.answers), max((self.np, *(self.request.points or ())))
+        if np <= slots:
+            return None
+        if self.on_gpus:
+            return f"{np} ranks share {slots} GPU(s), so the figures are not those of as many GPUs"
+        return f"{np} ranks share {slots} core(s), so the figures are low and not meaningful"
 
     def launches(self) -> tuple[LaunchPlan, ...]:
         """Return the launches in their order: one for a collective, one for each point of a training."""

@@ -38,7 +38,7 @@ def only_run(tmp_path):
 def test_libraries_are_measured_in_turns_by_one_program(bench, tmp_path):
     done = bench("--compare", "gloo,ccore", "--repeats", "2", *TWO, *SHORT, "--json")
     assert done.returncode == 0, done.stderr
-    turns = [line for line in done.stderr.splitlines() if line.startswith("variant ")]
+    turns = re.findall(r"^Measured all_reduce with .* \((variant .*)\) in ", done.stderr, re.MULTILINE)
     assert turns == [f"variant {name}, repeat {n} of 2" for n in (1, 2) for name in ("gloo", "ccore")]
     document = json.loads(done.stdout)
     assert document["status"] == "ok"

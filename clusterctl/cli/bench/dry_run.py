@@ -54,11 +54,11 @@ def run(session: Session, requests: Sequence[Request], variants: Sequence[Varian
     for request, one in product(requests, variants or (None,)):
         answers = answers_of[request.collective]
         chosen = plan(request if one is None else request_of(request, one, variants), answers, SHOWN)
+        for note in chosen.notes():
+            console.talk(f"note: {note}")
         faults = chosen.unmet()
         if faults:
             return _failed(faults, as_json=as_json)
-        for note in chosen.notes():
-            console.talk(f"note: {note}")
         planned = chosen.launches()
         if len(requests) > 1:
             shown.append(f"# {chosen.sweep.title}")

@@ -162,6 +162,18 @@ def test_too_many_ranks_are_reported_before_missing_programs():
         assert [launch.np for launch in found.launches()] == [2]
 
 
+def test_many_ranks_on_few_cores_are_announced():
+    """Two cores with 200 ranks are allowed, as for a test of a launcher."""
+    found = planned(
+        Request(None, {}, 200, None, "gloo", None, None, 60.0), [ready()], LaunchIdentity.new("t", "f")
+    )
+    assert found.notes() == ("200 ranks share 4 core(s), so the figures are low and not meaningful",)
+    gpu = [ready(found={"gpus": 1})]
+    shared = Request(None, {}, 2, None, "gloo", None, None, 60.0, oversubscribe=True)
+    (note,) = planned(shared, gpu, LaunchIdentity.new("t", "f")).notes()
+    assert note == "2 ranks share 1 GPU(s), so the figures are not those of as many GPUs"
+
+
 def test_nccl_without_a_gpu_is_refused_before_a_rank_starts():
     asked = Request(None, {}, 2, None, "nccl", None, None, 60.0)
     (fault,) = planned(asked, [ready()], LaunchIdentity.new("t0ken", "f00d")).unmet()
