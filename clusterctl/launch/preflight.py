@@ -221,7 +221,10 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
             "set `python` in the inventory to a Python that has torch",
         )
     elif needs.torch and answer.python_version is None:
-        missing(f"{answer.python} does not run", "set `python` in the inventory to a Python that has torch")
+        missing(
+            f"{answer.python} does not run, or lacks parts of its standard library (as python3-minimal does)",
+            "install python3 completely, or set `python` in the inventory to a Python that has torch",
+        )
     elif needs.torch and answer.torch is None:
         missing(
             f"torch is not installed for {answer.python}",
