@@ -116,7 +116,7 @@ def down(
 def status(directory: DirectoryOption = _DEFAULT_DIRECTORY, as_json: JsonOption = False) -> None:
     """Report which nodes run and answer SSH.
 
-    Exit code 0: all nodes answer SSH; 1: a node does not.
+    Exit code 0: all nodes answer SSH; 1: a node does not, or there is no lab.
     """
     from clusterctl import lab as labs
 
@@ -137,7 +137,7 @@ def status(directory: DirectoryOption = _DEFAULT_DIRECTORY, as_json: JsonOption 
             for entry in state.nodes
         ]
         console.data(console.table(("node", "running", "ssh", "address", "port"), rows))
-    raise typer.Exit(0 if all(entry.ssh for entry in state.nodes) else 1)
+    raise typer.Exit(0 if state.lab is not None and all(entry.ssh for entry in state.nodes) else 1)
 
 
 def _show_progress() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from clusterctl.cli.image.name import image_of
 from clusterctl.cli.terminal.progress import Progress
 
 if TYPE_CHECKING:
-    from clusterctl.images.distribution.distribute import Distributed
+    from clusterctl.images.distribution.distribute import Distributed, DistributionOutcome
 
 
 class MethodName(str, Enum):
@@ -68,10 +69,8 @@ def distribute(
     else:
         console.data(_table(done))
     failed = [outcome for outcome in done.outcomes if outcome.status == "failed"]
-    for outcome in failed:
-        reason = outcome.reason or ""
-        prefix = "" if reason.startswith(outcome.node) else f"{outcome.node}: "
-        console.error(f"failed: {prefix}{reason}")
+    for names, reason in _reasons(failed):
+        console.error(f"failed: {names}: {reason}")
     for hint in dict.fromkeys(outcome.hint for outcome in failed if outcome.hint):
         console.error(f"hint: {hint}")
     if done.controller_bytes:
@@ -80,6 +79,19 @@ def distribute(
         )
     unreachable = [outcome for outcome in failed if outcome.unreachable]
     raise typer.Exit(0 if not failed else 5 if len(unreachable) == len(failed) else 9)
+
+
+def _reasons(failed: Sequence[DistributionOutcome]) -> Iterator[tuple[str, str]]:
+    """Yield each reason once, with the nodes that have it."""
+    from clusterctl.inventory import nodeset
+
+    nodes: dict[str, list[str]] = {}
+    for outcome in failed:
+        reason = (outcome.reason or "").removeprefix(outcome.node).removeprefix(": ")
+        nodes.setdefault(reason, []).append(outcome.node)
+    for reason, names in nodes.items():
+        count = f" ({len(names)})" if len(names) > 1 else ""
+        yield f"{nodeset.fold(names)}{count}", reason
 
 
 def _mib(size_bytes: int) -> str:
