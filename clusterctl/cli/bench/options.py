@@ -37,7 +37,7 @@ class What:
         Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
         typer.Option(
             "--collective",
-            metavar="COLLECTIVE",
+            metavar="COLLECTIVE,..",
             help="Measure these collectives, a sweep for each; names as in nccl-tests.",
             show_default="all_reduce",
         ),

@@ -99,6 +99,18 @@ def _collectives(_: Typed) -> Values:
     return _plain(COLLECTIVES)
 
 
+def _datatypes(_: Typed) -> Values:
+    from clusterctl.benchmarks.collective import DATATYPES
+
+    return _plain(DATATYPES)
+
+
+def _operators(_: Typed) -> Values:
+    from clusterctl.benchmarks.collective import OPERATORS
+
+    return _plain(OPERATORS)
+
+
 def _models(_: Typed) -> Values:
     from clusterctl.benchmarks.model_names import MODELS
 
@@ -123,6 +135,8 @@ BY_METAVAR: dict[str, Callable[[Typed], Values] | str] = {
     "REQUIREMENT": _requirements,
     "RUN": _runs,
     "COLLECTIVE": _collectives,
+    "TYPE": _datatypes,
+    "OP": _operators,
     "MODEL": _models,
     "BENCHMARK": lambda typed: {**_collectives(typed), **_models(typed)},
     "LIBRARY": lambda _: _plain(LIBRARIES),
