@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from importlib import util
 from pathlib import Path
@@ -39,6 +38,8 @@ def version(as_json: cli.JsonOption = False) -> None:
 
 
 def _version() -> Version:
+    import platform
+
     from clusterctl.documents.version import PythonVersion, Version
 
     return Version(

@@ -1,11 +1,11 @@
 # bash completion of clusterctl. Load it with: source <(clusterctl completion bash)
 # shellcheck shell=bash
 _clusterctl_complete() {
-  local kind word description
+  local kind word
   COMPREPLY=()
   {
     read -r kind
-    while IFS=$'\t' read -r word description; do
+    while IFS=$'\t' read -r word _; do
       COMPREPLY+=("$word")
     done
   } < <("$1" __complete bash "${COMP_LINE:0:COMP_POINT}" 2>/dev/null)
