@@ -70,7 +70,7 @@ def requirement(columns: int = COLUMNS) -> str:
     return _typed("clusterctl requirements show peermem") + painted(show_text(one, columns), "requirement")
 
 
-def plan(_columns: int = COLUMNS) -> str:
+def plan(columns: int = COLUMNS) -> str:
     """Return the plan of ``clusterctl bootstrap --dry-run`` for some requirements of four nodes."""
     from clusterctl.plan.build import build
     from clusterctl.plan.file_diff import Present
@@ -86,7 +86,7 @@ def plan(_columns: int = COLUMNS) -> str:
     nodes = plan_text.changes_of(planned, absent)
     size = "\n".join([*plan_text.disturbed(nodes), f"Plan: {plan_text.counted(nodes)}"])
     words = f"clusterctl bootstrap {INVENTORY} --only docker,memlock --dry-run"
-    return _typed(words) + painted(f"{plan_text.blocks(nodes)}\n\n{size}", "plan")
+    return _typed(words) + painted(f"{plan_text.blocks(nodes, columns)}\n\n{size}", "plan")
 
 
 def bench(_columns: int = COLUMNS) -> str:
