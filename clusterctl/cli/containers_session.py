@@ -17,7 +17,7 @@ def refuse_inventory(inventory: Path | None) -> None:
     """Raise UsageError for an inventory together with ``--containers``."""
     if inventory is not None:
         raise UsageError(
-            "--containers and -i cannot be combined: 'up' wrote an inventory of the containers",
+            "--containers and an inventory cannot be combined: 'up' wrote an inventory of the containers",
             hint="leave one out",
         )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clusterctl.inventory.model import Inventory
 
 LocalOption = Annotated[
-    bool, typer.Option("--local", help="Change this machine, without an inventory and without SSH.")
+    bool, typer.Option("--local", help="Act on this machine, without an inventory and without SSH.")
 ]
 
 

@@ -92,7 +92,7 @@ def of_another_tool(source: Source) -> Kind | None:
     if ssh_config.looks_like(source.text):
         return Kind.ssh_config
     of_ansible = ansible_ini.looks_like(source.text) or re.search(
-        r"^\s+(hosts|children):\s*$", source.text, re.MULTILINE
+        r"^[ \t]+(hosts|children):[ \t]*$", source.text, re.MULTILINE
     )
     if of_ansible:
         return Kind.ansible
