@@ -52,6 +52,8 @@ class Exchange:
         self._where = where
         self._argv = argv
         self._stdin: bytes | None = stdin
+        # Its text may hold secrets, so messages only state its length.
+        self._script = f" with a script of {stdin.count(10)} lines" if stdin else ""
         self._timeout_s = timeout_s
         self._on_line = on_line
         self._marker = f"{marker} ".encode() if marker else None
@@ -202,7 +204,12 @@ class Exchange:
             self._stdout.clear()
             self._on_line(last)
         _log.debug(
-            "%s: %s: status %d after %.2f s", self._where, shown(self._argv), returncode, self.waited_s
+            "%s: %s%s: status %d after %.2f s",
+            self._where,
+            shown(self._argv),
+            self._script,
+            returncode,
+            self.waited_s,
         )
         return Completed(
             self._argv,

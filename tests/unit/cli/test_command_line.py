@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 
@@ -73,7 +74,9 @@ def test_an_option_before_the_verb_is_told_where_it_stands(capsys):
 
 def test_verbose_names_the_commands(capsys):
     cli.main(["check", "--only", "acs", "-vv"])
-    assert "localhost (this machine): sh: status 0 after" in capsys.readouterr().err
+    assert re.search(
+        r"localhost \(this machine\): sh with a script of \d+ lines: status 0 after", capsys.readouterr().err
+    )
 
 
 def test_an_inventory_that_is_not_there_now_is_not_this_machine(folder, capsys):
