@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from clusterctl import json_text, run_ids, user_files
+from clusterctl.documents.runs import RunLabel
 from clusterctl.errors import ConfigError, ControllerFileError, UsageError
 from clusterctl.foreign import NotUnderstood, json_value
+from clusterctl.visible import ACTING_IN_A_LINE
 
 LARGEST_BYTES = 1 << 30
 """The largest document of one stage that is read."""
+LABEL = "label"
+LABEL_CHARACTERS = 100
 HINT_ROOM = "free space there, or choose another directory with --runs DIR or $CLUSTERCTL_RUNS"
 _HINT_OTHERS = "if another user started the run (with sudo?), continue it as that user"
 
@@ -47,6 +53,15 @@ def ids(root: Path | None = None, verb: str | None = None, stage: str | None = N
         ),
         reverse=True,
     )
+
+
+def require_label(text: str | None) -> None:
+    """Raise UsageError for a label that is not one short line of visible text."""
+    if text is not None and (len(text) > LABEL_CHARACTERS or ACTING_IN_A_LINE.search(text)):
+        raise UsageError(
+            f"the label {text[:LABEL_CHARACTERS]!r} is not one line of at most {LABEL_CHARACTERS} characters",
+            hint="shorten it, and leave out line ends and control characters",
+        )
 
 
 @contextlib.contextmanager
@@ -95,19 +110,51 @@ def _found(look: Callable[[], bool], path: Path) -> bool:
         raise ConfigError(f"cannot access {path}: {error.strerror}", hint=_HINT_OTHERS) from None
 
 
+class _Lock:
+    """Hold the lock of a run folder; it ends with the object, or with the process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+
+def _locked(path: Path, kind: int) -> _Lock | None:
+    """Lock a run folder; raise BlockingIOError if another process has it. None if its file system has no locks.
+
+    The lock is on the directory itself, so that the run folder holds no further file. On NFS it is seen by the
+    processes of one machine only.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    lock = _Lock(descriptor)
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
+            raise
+        return None
+    return lock
+
+
 @dataclass(frozen=True, slots=True)
 class RunDir:
-    """Represent one run: ``path`` is its run folder, ``id`` its name (UTC time, verb, four random hex digits)."""
+    """Represent one run: ``path`` is its run folder, ``id`` its name (UTC time, verb, four random hex digits).
+
+    As long as the object of ``create`` or ``hold`` exists, other processes see that the run is in progress.
+    """
 
     path: Path
+    _lock: _Lock | None = field(default=None, repr=False, compare=False)
 
     @property
     def id(self) -> str:
         return self.path.name
 
     @classmethod
-    def create(cls, verb: str, root: Path | None = None) -> RunDir:
+    def create(cls, verb: str, root: Path | None = None, label: str | None = None) -> RunDir:
         """Create a run folder (mode 0700) in ``root``; raise ConfigError if that fails."""
+        require_label(label)
         base = root if root is not None else default_root()
         path = base / run_ids.make(verb, secrets.token_hex(2))
         with own_file(
@@ -115,7 +162,10 @@ class RunDir:
         ):
             base.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700)
-        return cls(path)
+            run = cls(path, _locked(path, fcntl.LOCK_EX))
+        if label is not None:
+            run.set_label(label)
+        return run
 
     @classmethod
     def open(
@@ -141,6 +191,51 @@ class RunDir:
                         )
                     return cls(candidate if candidate.name == real.name else real)
         return cls(base / run_ids.resolve(name, ids(base, verb, stage), str(base), of=verb or ""))
+
+    @property
+    def in_progress(self) -> bool:
+        """Return whether a process works on the run."""
+        try:
+            _locked(self.path, fcntl.LOCK_SH)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass  # another user's: its documents cannot be read either
+        return False
+
+    def hold(self, label: str | None = None) -> RunDir:
+        """Return the run as this process's own, labelled; raise UsageError if another process works on it."""
+        try:
+            held = RunDir(self.path, _locked(self.path, fcntl.LOCK_EX))
+        except BlockingIOError:
+            raise UsageError(
+                f"run {self.id} is in progress",
+                hint="wait for the clusterctl that works on it, or interrupt it",
+            ) from None
+        except OSError as error:
+            raise ConfigError(f"cannot access {self.path}: {error.strerror}", hint=_HINT_OTHERS) from None
+        if label is not None:
+            held.set_label(label)
+        return held
+
+    @property
+    def label(self) -> str | None:
+        """Return the label of the run; None without one, or if it cannot be read."""
+        try:
+            said = self.read(LABEL)
+        except ConfigError:
+            return None
+        found = said.get("label") if isinstance(said, dict) else None
+        return found if isinstance(found, str) else None
+
+    def set_label(self, text: str) -> None:
+        """Label the run; an empty text removes the label. Raise UsageError for a text that is not a short line."""
+        require_label(text)
+        if text:
+            self.write(LABEL, RunLabel(label=text).document())
+            return
+        with own_file(self.file(LABEL), verb="remove"):
+            self.file(LABEL).unlink(missing_ok=True)
 
     def holds(self, name: str) -> bool:
         """Return whether the run has a file of this name; raise ConfigError if that cannot be read."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterctl.cli import console
+from clusterctl.cli.terminal import interrupt
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -116,9 +117,10 @@ def carry_out(
             _say(_in_order(ended, nodes), stream=work.stream)
         awaited = [node.name for node in nodes if node.name not in ended]
         if awaited:
-            console.error(
+            interrupt.tell(
                 f"Interrupted before {text.named(awaited)} ended; "
-                f"the command may run on there until its timeout of {work.timeout_s:g} s"
+                f"the command may run on there until its timeout of {work.timeout_s:g} s",
+                awaited,
             )
         raise
     outcomes = _in_order(ended, nodes)
@@ -171,10 +173,10 @@ def _say(outcomes: Mapping[str, Completed | Failure], *, stream: bool) -> None:
 
     answers = {name: one for name, one in outcomes.items() if not isinstance(one, Failure)}
     if answers and not stream:
-        console.data(text.output(answers))
+        console.data(text.output(answers), look="answers")
     cut = [name for name, one in answers.items() if one.stdout_cut] if stream else []
     for said in (text.errors(answers), text.statuses(answers)):
         if said:
-            console.error(said)
+            console.error(said, look="answers")
     if cut:
         console.talk(f"the output of {text.named(cut)} was cut; --max-output allows more")

@@ -69,6 +69,14 @@ RunsOption = Annotated[
     ),
 ]
 
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, a unique part of it, or 'latest'.")
+]
+LabelOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--label", metavar="TEXT", help="A label of the run, for 'runs list'."),
+]
+
 
 # Timers, dates and the clocks of launchers can all represent a year.
 _LONGEST_WAIT_S = 366 * 86400.0

@@ -34,6 +34,7 @@ _IN_ORDER = (
     ("explain", "explain", "explain"),
     ("render", "render.app", "app"),
     ("results", "results.app", "app"),
+    ("runs", "runs.app", "app"),
     ("image", "image.app", "app"),
     ("inventory", "inventory.app", "app"),
     ("config", "config", "app"),

@@ -22,6 +22,7 @@ from clusterctl.documents import (
     render,
     requirements,
     results,
+    runs,
     steps,
     version,
 )
@@ -53,6 +54,10 @@ DOCUMENTS: tuple[type[Document], ...] = (
     results.ResultsExport,
     results.ResultsImport,
     results.ComparisonDocument,
+    runs.Runs,
+    runs.ShownRun,
+    runs.RunsRemoved,
+    runs.RunLabel,
     baseline.BaselineFile,
     baseline.Baselines,
     baseline.BaselineRemoved,

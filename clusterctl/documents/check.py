@@ -61,10 +61,13 @@ class Deviation(Part):
     tie: bool
 
 
-class Check(Document):
-    """``clusterctl check --json``."""
+class Check(Document, Sparse):
+    """``clusterctl check --json``; ``run`` is absent in ``report.json`` and with ``--replay``."""
+
+    OPTIONAL: ClassVar = frozenset({"run"})
 
     schema_: Literal["clusterctl.check/1"] = Field(default="clusterctl.check/1", alias="schema")
     nodes: tuple[CheckedNode, ...]
     summary: CheckSummary
     drift: tuple[Deviation, ...]
+    run: str | None = None

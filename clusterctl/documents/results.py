@@ -12,7 +12,10 @@ from clusterctl.documents.words import ComparisonWord
 
 
 class StoredRun(Part):
-    """One stored run. ``figure`` is its main figure in ``unit``; ``started_at`` is RFC 3339 in UTC."""
+    """One stored run. ``figure`` is its main figure in ``unit``; ``started_at`` is RFC 3339 in UTC.
+
+    ``key`` has every field that two figures must share to be comparable.
+    """
 
     run: str
     started_at: str
@@ -22,13 +25,14 @@ class StoredRun(Part):
     np: int | None
     nodes: int | None
     status: str
-    key: str | None
+    key: dict[str, str] | None
     hardware: str | None
     figure: float | None
     unit: str | None
     versions: list[str]
     clusterctl_version: str | None
     folder: str | None
+    label: str | None
 
 
 class Results(Document):

@@ -78,7 +78,7 @@ class UndoneNode(Part):
 
 
 class Undo(Document):
-    """``clusterctl undo --json``."""
+    """``clusterctl undo --json``; also ``report.json`` of its run, if anything was undone."""
 
     schema_: Literal["clusterctl.undo/1"] = Field(default="clusterctl.undo/1", alias="schema")
     nodes: tuple[UndoneNode, ...]

@@ -48,6 +48,10 @@ def summary(columns: Mapping[str, Any], path: Path) -> Summary:
         if moment.tzinfo is None:
             raise ValueError(f"started_at {columns['started_at']!r:.60} has no time zone")
         moment.timestamp()
+        if columns["key"] is not None and not all(
+            isinstance(one, str) for one in parsed(columns["key"], dict).values()
+        ):
+            raise TypeError("the fields of its key must all be strings")
         versions = parsed(columns["versions"], list)
         if not all(isinstance(one, str) for one in versions):
             raise TypeError("its versions must all be strings")

@@ -11,6 +11,7 @@ from clusterctl.documents.bench import BenchResult
 from clusterctl.errors import ResultError
 from clusterctl.results import damage, record
 from clusterctl.results.record import Record
+from clusterctl.rundir import RunDir
 
 LARGEST_BYTES = 64 << 20
 
@@ -33,7 +34,9 @@ def read(folder: Path) -> Record:
         said = _json(folder / "artifacts.json").get("commands") or ()
         commands = [str(entry["line"]) for entry in said if isinstance(entry, dict) and "line" in entry]
     try:
-        return record.from_document(document, commands=commands, folder=str(folder.resolve()))
+        return record.from_document(
+            document, commands=commands, folder=str(folder.resolve()), label=RunDir(folder).label
+        )
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ResultError(f"{folder}: results.json is incomplete: {error!r}") from None
 

@@ -33,6 +33,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX runs_by_time ON runs (started_at)",
         "CREATE INDEX runs_by_key ON runs (key, started_at)",
     ),
+    ("ALTER TABLE runs ADD COLUMN label TEXT",),
 )
 """Step i brings version i to i + 1. ``versions`` and ``commands`` are JSON lists, ``document`` the whole JSON."""
 

@@ -42,6 +42,7 @@ class Summary:
     clusterctl_version: str | None = None
     folder: str | None = None
     """The path of the run folder when the run ended."""
+    label: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ def from_document(
     *,
     commands: Sequence[str] = (),
     folder: str | None = None,
+    label: str | None = None,
 ) -> Record:
     """Return the record of one ``clusterctl.bench/1`` document; KeyError or TypeError for an invalid one."""
     proof = document.get("proof") or {}
@@ -138,5 +140,6 @@ def from_document(
         versions=_versions(proof),
         clusterctl_version=_word(proof.get("clusterctl_version")),
         folder=folder,
+        label=label,
     )
     return Record(summary, document, tuple(commands))

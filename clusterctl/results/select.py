@@ -11,7 +11,7 @@ _AGO = re.compile(r"^(\d{1,6})\s*([mhdw])$")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def since(text: str, now: datetime | None = None) -> str:
+def since(text: str, now: datetime | None = None, option: str = "--since") -> str:
     """Return the time that ``7d``, ``12h``, ``2026-11-01`` or an ISO time names, in RFC 3339 and UTC.
 
     A time without a zone is in the zone of this machine. UsageError for any other text.
@@ -27,6 +27,6 @@ def since(text: str, now: datetime | None = None) -> str:
         return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError):
         raise UsageError(
-            f"cannot read --since {text!r} as a time",
+            f"cannot read {option} {text!r} as a time",
             hint="expected an age (90m, 12h, 7d, 4w) or a date (2026-11-01)",
         ) from None

@@ -142,6 +142,16 @@ class Store:
         with _explained(self.path), self._transaction():
             self._connection.executemany(statement, [_values(record) for record in records])
 
+    def remove(self, run: str) -> None:
+        """Remove the row of one run, if it has one."""
+        with _explained(self.path), self._transaction():
+            self._connection.execute("DELETE FROM runs WHERE run = ?", (run,))
+
+    def label(self, run: str, text: str | None) -> None:
+        """Set the label of one run, if it is stored; None removes the label."""
+        with _explained(self.path), self._transaction():
+            self._connection.execute("UPDATE runs SET label = ? WHERE run = ?", (text, run))
+
     def runs(self, wanted: RunFilter | None = None) -> tuple[Summary, ...]:
         """Return the matching runs, newest first; errors of unreadable runs are added to ``damaged``."""
         where, values = _where(wanted or RunFilter())

@@ -39,7 +39,7 @@ def test_all_nodes_down_exits_5(sshd_farm, run_clusterctl, tmp_path):
     done = run_clusterctl("check", str(farm.inventory(tmp_path)), env=farm.env)
     assert done.returncode == 5
     assert done.stdout.startswith("unreachable: ") and ": refused: " in done.stdout
-    assert done.stderr.startswith("Gathered facts of 0 of 2 nodes in ") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("Gathered facts of 0 of 2 nodes in ") and done.stderr.count("\n") == 2
 
 
 def test_a_typo_in_the_inventory_contacts_nothing(sshd_farm, run_clusterctl, tmp_path):

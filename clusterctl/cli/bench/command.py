@@ -41,6 +41,7 @@ def bench(
     acceptance: options.Acceptance,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
+    label: cli.LabelOption = None,
     runs: cli.RunsOption = None,
     reports: options.Reports,
     as_json: cli.JsonOption = False,
@@ -91,7 +92,7 @@ def bench(
     if instead.dry_run:
         raise typer.Exit(bench_dry_run.run(session, requests, variants, as_json=as_json))
     if instead.preflight:
-        raise typer.Exit(bench_preflight.run(session, requests[0], runs, as_json=as_json))
+        raise typer.Exit(bench_preflight.run(session, requests[0], runs, label, as_json=as_json))
 
     def show(ended: bench_run.Ended) -> None:
         if not as_json:
@@ -99,11 +100,13 @@ def bench(
         bench_run.say_end(ended)
 
     if instead.smoke:
-        all_ended = bench_smoke.run(session, requests[0], runs, show)
+        all_ended = bench_smoke.run(session, requests[0], runs, label, show)
     else:
         all_ended = bench_sweeps.run(
             requests,
-            lambda request, say: bench_run.measure(session, request, variants, times, runs, known, say),
+            lambda request, say: bench_run.measure(
+                session, request, variants, times, runs, known, say, label
+            ),
             show,
         )
     if as_json:

@@ -35,7 +35,7 @@ def require_alone(said: Mapping[str, object]) -> None:
         )
 
 
-def run(session: Session, request: Request, runs: Path | None, *, as_json: bool) -> int:
+def run(session: Session, request: Request, runs: Path | None, label: str | None, *, as_json: bool) -> int:
     """Run the checks, report how far they came, and return the exit code."""
     from clusterctl.cli.bench.live import LiveRun
     from clusterctl.cli.bench.run import runner_of, terminable
@@ -45,7 +45,7 @@ def run(session: Session, request: Request, runs: Path | None, *, as_json: bool)
     from clusterctl.results.model import exit_code
     from clusterctl.rundir import RunDir
 
-    folder = RunDir.create("preflight", runs)
+    folder = RunDir.create("preflight", runs, label)
     folder.write("inventory", recorded(session.inventory))
     with LiveRun() as live, terminable(), runner_of(session, folder, live) as runner:
         climbed = Ladder(request, runner, folder.folder("logs")).climb()

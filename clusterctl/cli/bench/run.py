@@ -93,6 +93,7 @@ def measure(
     runs: Path | None,
     baseline: Baseline | None = None,
     say: Callable[[str], None] = console.talk,
+    label: str | None = None,
 ) -> Ended:
     """Measure in a new run folder, store the result there and in the database, and return the ended run."""
     from clusterctl.artifacts import shell
@@ -105,7 +106,7 @@ def measure(
     from clusterctl.results.variants import from_interleaved
     from clusterctl.rundir import RunDir
 
-    run = RunDir.create("bench", runs)
+    run = RunDir.create("bench", runs, label)
     run.write("inventory", recorded(session.inventory))
     live = LiveRun(_launches(request, len(variants), repeats))
     runner = runner_of(session, run, live)

@@ -48,14 +48,14 @@ def requests(request: Request) -> tuple[Request, Request]:
 
 
 def run(
-    session: Session, request: Request, runs: Path | None, show: Callable[[Ended], None]
+    session: Session, request: Request, runs: Path | None, label: str | None, show: Callable[[Ended], None]
 ) -> tuple[Ended, ...]:
     """Run both benchmarks, the second only if the first succeeded; show and return the ended runs."""
     from clusterctl.cli.bench.run import measure
 
     ended: list[Ended] = []
     for one in requests(request):
-        ended.append(measure(session, one, (), 1, runs))
+        ended.append(measure(session, one, (), 1, runs, label=label))
         show(ended[-1])
         if ended[-1].faults:
             break

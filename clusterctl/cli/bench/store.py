@@ -21,7 +21,7 @@ def store(run: RunDir, document: Mapping[str, Any], commands: Sequence[str]) -> 
     from clusterctl.results import record
     from clusterctl.results.store import Store
 
-    entry = record.from_document(document, commands=commands, folder=str(run.path.resolve()))
+    entry = record.from_document(document, commands=commands, folder=str(run.path.resolve()), label=run.label)
     try:
         with Store.open(run.path.parent) as results:
             results.save(entry)

@@ -78,6 +78,7 @@ def bootstrap(
     ] = None,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
+    label: cli.LabelOption = None,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
@@ -112,7 +113,7 @@ def bootstrap(
                     "--resume uses the inventory and the requirements of the run that it continues",
                     hint="leave out INVENTORY, --local, --limit, --only and --skip",
                 )
-            run = RunDir.open(resume, runs, "bootstrap", "apply")
+            run = RunDir.open(resume, runs, "bootstrap", "apply").hold(label)
             session = session_of(
                 engine_of.stored_inventory(run), fanout=fanout, accept_new_host_keys=accept_new_host_keys
             )
@@ -125,7 +126,7 @@ def bootstrap(
                 limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys,
             )  # fmt: skip
             judge.refuse_nothing_to_judge(session.inventory.nodes, wanted, unwanted)
-            run = RunDir.create("bootstrap", runs)
+            run = RunDir.create("bootstrap", runs, label)
             engine = permits.on(_engine(session, run, kept, judge.subjects_read(wanted, unwanted)))
             with interrupt.changes_nothing():
                 options = Options(wanted, unwanted, rolling)

@@ -53,6 +53,7 @@ def check(
     ] = False,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
+    label: cli.LabelOption = None,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
@@ -80,7 +81,7 @@ def check(
             )
         judged = replayed(replay, limit, wanted, unwanted)
     else:
-        contact = Contact(inventory, limit, fanout, accept_new_host_keys, runs)
+        contact = Contact(inventory, limit, fanout, accept_new_host_keys, runs, label)
         judged = contact.check(wanted, unwanted or (), record)
     # A recording may be of nodes that this machine cannot reach.
     again = None if replay is not None else output.bootstrap_command(judged, inventory, limit, only, skip)
@@ -88,10 +89,12 @@ def check(
     if as_json:
         from clusterctl.cli.session import say_failures, say_without_root
 
-        console.emit_json(judged.document)
+        console.emit_json(judged.document | ({} if judged.run is None else {"run": judged.run}))
         say_failures(judged.verdicts.failures)
         say_without_root(judged.facts, judged.verdicts)
     else:
         console.data(output.text(judged, again, every=every, width=console.width()), look="check")
+    if judged.run is not None:
+        console.talk(f"run: {judged.run}")
     code = exit_code(judged.document, len(judged.verdicts))
     raise typer.Exit(1 if strict and judged.deviations and code == 0 else code)

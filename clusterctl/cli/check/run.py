@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,8 @@ class Judged:
     document: dict[str, Any]
     this_machine: bool = False
     """Whether no inventory was given or found, so that the only node is this machine."""
+    run: str | None = None
+    """The id of the run; None for a replay."""
 
 
 def judge_fleet(
@@ -68,6 +70,7 @@ class Contact:
     fanout: int | None
     accept_new_host_keys: bool
     runs: Path | None
+    label: str | None = None
 
     def check(self, only: tuple[str, ...] | None, skip: tuple[str, ...], record: Path | None) -> Judged:
         from clusterctl.cli.session import open_session
@@ -86,7 +89,7 @@ class Contact:
         subjects = asked if record is None else None
         recorder = _recorder(record, session.inventory)
         try:
-            run = RunDir.create("check", self.runs)
+            run = RunDir.create("check", self.runs, self.label)
             with interrupt.changes_nothing():
                 facts = session.gather(
                     None if recorder is None else recorder.heard,
@@ -111,7 +114,7 @@ class Contact:
             if recorder is not None:
                 recorder.discard()
             raise
-        return judged
+        return replace(judged, run=run.id)
 
 
 def _subjects_read(

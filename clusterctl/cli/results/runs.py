@@ -40,11 +40,7 @@ SinceOption = Annotated[
 ]
 NewestOption = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--limit-to", min=1, metavar="N", help="Only the newest N runs."),
-]
-
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, its beginning or end, or 'latest'.")
+    typer.Option("--newest", min=1, metavar="N", help="Only the newest N runs."),
 ]
 
 
@@ -97,7 +93,7 @@ def list_runs(
 
 
 def show(
-    run: RunArgument,
+    run: cli.RunArgument,
     html: HtmlOption = None,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,

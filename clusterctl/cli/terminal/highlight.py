@@ -103,6 +103,19 @@ LOOKS: dict[str, tuple[str, ...]] = {
         r"(?m)^  (?P<doubtful>line \d+: .*)$",
         r"(?m)^  (?P<faint>(?:means|cause|fix|check|source) )",
     ),
+    # The head of each block of what nodes answered to a command.
+    "answers": (
+        r"(?m)^(?P<faint>---) (?P<name>\S+?)(?=,? |,?$)",
+        r"(?m)^--- .*?(?P<bad>, status \d+)",
+        r"(?m)^--- .*(?P<doubtful>, the first .*)$",
+    ),
+    # The outcome in each row of runs.
+    "runs": (
+        r"(?m)^(?P<faint>run +(verb|age) .*)$",
+        r"(?m) (?P<good>ok|\d+ changed)(?=[ ,:]|$)",
+        r"(?m) (?P<bad>failed|below-baseline|\d+ (unmet|failed|unreachable))(?=[ ,:]|$)",
+        r"(?m) (?P<doubtful>unfinished|interrupted|unreadable|running|\d+ unknown)(?=[ ,:]|$)",
+    ),
     # One live line, and the line that a finished phase leaves.
     "progress": (
         r"\A(?P<heading>[^: ][^:]*)(?=: )",

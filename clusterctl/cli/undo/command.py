@@ -15,7 +15,8 @@ from clusterctl.cli.terminal import interrupt
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterctl.apply.undo import UndoOutcome
+    from clusterctl.apply.undo import Undo, UndoOutcome
+    from clusterctl.inventory.model import Node
     from clusterctl.transport.base import Failure, HostMap
 
 
@@ -38,6 +39,7 @@ def undo(
     ] = False,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
+    label: cli.LabelOption = None,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
@@ -49,13 +51,15 @@ def undo(
     from clusterctl import config
     from clusterctl.apply.journal import operator
     from clusterctl.apply.undo import Undo
-    from clusterctl.cli.live_steps import LiveNodes, LiveSteps
+    from clusterctl.cli.live_steps import LiveNodes
     from clusterctl.cli.session import open_session, say_failures
     from clusterctl.cli.terminal.progress import Progress, share
     from clusterctl.cli.undo.named_run import refuse_unknown, run_id
+    from clusterctl.inventory.recorded import recorded
     from clusterctl.report.text import undo as undo_text
-    from clusterctl.rundir import default_root
+    from clusterctl.rundir import RunDir, default_root, require_label
 
+    require_label(label)
     wanted = run_id(run, runs)
     chosen = to_change(inventory, verb="undo", local=local, dry_run=dry_run, assume_yes=yes)
     session = open_session(chosen, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
@@ -81,18 +85,15 @@ def undo(
     if undone:
         _show_plan(listed, on_stdout=not as_json, on_screen=asks)
     declined = asks and not console.confirm(f"Undo on {len(undone)} node{'s' if len(undone) > 1 else ''}?")
+    folder = None
     if not dry_run and undone and not declined:
-        live = LiveSteps()
-        steps = sum(len(outcomes.values_by_node[name].steps) for name in undone)
-        try:
-            with live.phase("Undoing changes", "Undid", steps, len(undone)):
-                done = work.execute(nodes, undone, live)
-        except KeyboardInterrupt:
-            interrupt.tell("Each node finishes its current step and starts no other.")
-            interrupt.tell(f"To continue: {interrupt.command_line()}")
-            raise
-        outcomes = type(outcomes)({**dict(outcomes.items()), **dict(done.items())})
+        folder = RunDir.create("undo", runs, label)
+        folder.write("inventory", recorded(session.inventory))
+        outcomes = _undone(work, nodes, undone, outcomes)
     document = document_of(outcomes)
+    if folder is not None:
+        folder.write("report", document)
+        console.talk(f"run: {folder.id}")
     if declined:
         console.talk("nothing was changed")
     lost = {name: o.failure for name, o in outcomes.values_by_node.items() if o.failure is not None}
@@ -104,6 +105,24 @@ def undo(
         done_text = "" if dry_run else undo_text.done(listed, outcomes.values_by_node, console.width())
         console.data(_text(document, done_text, lost, after_plan=bool(undone)), look="plan")
     raise typer.Exit(1 if declined else exit_code(document))
+
+
+def _undone(
+    work: Undo, nodes: tuple[Node, ...], runs: dict[str, str], listed: HostMap[UndoOutcome]
+) -> HostMap[UndoOutcome]:
+    """Undo on each node the run that ``runs`` names; return the outcomes of all nodes."""
+    from clusterctl.cli.live_steps import LiveSteps
+
+    live = LiveSteps()
+    steps = sum(len(listed.values_by_node[name].steps) for name in runs)
+    try:
+        with live.phase("Undoing changes", "Undid", steps, len(runs)):
+            done = work.execute(nodes, runs, live)
+    except KeyboardInterrupt:
+        interrupt.tell("Each node finishes its current step and starts no other.")
+        interrupt.tell(f"To continue: {interrupt.command_line()}")
+        raise
+    return type(listed)({**dict(listed.items()), **dict(done.items())})
 
 
 def _show_plan(listed: Mapping[str, UndoOutcome], *, on_stdout: bool, on_screen: bool) -> None:

@@ -12,6 +12,7 @@ from clusterctl import model_errors
 from clusterctl.documents.bench import BenchResult
 from clusterctl.documents.results import ExportedRun, Results, ResultsExport, StoredRun
 from clusterctl.errors import ResultError
+from clusterctl.foreign import json_value
 from clusterctl.report.text import bench as bench_table
 from clusterctl.report.text import variants as variants_table
 from clusterctl.report.text.failures import fault_lines
@@ -25,7 +26,8 @@ def to_document(runs: Sequence[Summary]) -> dict[str, Any]:
 
 
 def _columns(run: Summary) -> dict[str, Any]:
-    return {**asdict(run), "versions": list(run.versions)}
+    key = None if run.key is None else json_value(run.key)
+    return {**asdict(run), "versions": list(run.versions), "key": key}
 
 
 def figure(run: Summary) -> str:
@@ -52,11 +54,23 @@ def render(runs: Sequence[Summary], width: int | None = None) -> str:
             figure(run),
             run.status,
             run.hardware or "-",
+            run.label or "",
         ]
         for run in runs
     ]
-    heads = ["run", "benchmark", "library", "launcher", "ranks", "nodes", "best", "status", "hardware"]
-    text = columns(heads, rows, left=(0, 1, 2, 3, 7, 8))
+    heads = [
+        "run",
+        "benchmark",
+        "library",
+        "launcher",
+        "ranks",
+        "nodes",
+        "best",
+        "status",
+        "hardware",
+        "label",
+    ]
+    text = columns(heads, rows, left=(0, 1, 2, 3, 7, 8, 9))
     if width is None or fits(text, width):
         return text
     first = (0, 1, 6, 7)
@@ -66,11 +80,19 @@ def render(runs: Sequence[Summary], width: int | None = None) -> str:
 
 def _ran_on(row: Sequence[str]) -> str:
     library, launcher, ranks, nodes, hardware = row[2], row[3], row[4], row[5], row[8]
-    return f"{library}, {launcher}, ranks {ranks}, nodes {nodes}, {hardware}"
+    label = f"; {row[9]}" if row[9] else ""
+    return f"{library}, {launcher}, ranks {ranks}, nodes {nodes}, {hardware}{label}"
 
 
 def shown(record: Record) -> str:
-    """Return one stored run as ``bench`` printed it, with its start and its failures."""
+    """Return one stored run as ``bench`` printed it, with its start, its label and its failures."""
+    summary = record.summary
+    labelled = f", {summary.label}" if summary.label else ""
+    return f"run {summary.run}, {summary.started_at}, {summary.status}{labelled}\n{measured(record)}"
+
+
+def measured(record: Record) -> str:
+    """Return the figures of one stored run as ``bench`` printed them, and its failures."""
     summary = record.summary
     try:
         result = BenchResult.model_validate(dict(record.document))
@@ -81,8 +103,7 @@ def shown(record: Record) -> str:
             hint="--json prints it as it was stored",
         ) from None
     text = variants_table.render(result) if result.variants else bench_table.render(result)
-    lines = [f"run {summary.run}, {summary.started_at}, {summary.status}", text]
-    return "\n".join([*lines, *fault_lines(result.proof.get("failures") or ())])
+    return "\n".join([text, *fault_lines(result.proof.get("failures") or ())])
 
 
 def exported(records: Sequence[Record]) -> dict[str, Any]:

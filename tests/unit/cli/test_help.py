@@ -109,8 +109,9 @@ NO_DEFAULT = {
     ),
     *("--batch-size", "--nccl-debug", "--gid-index", "--gdr-level", "--fusion-threshold", "--cycle-time"),
     *("--two-d-threshold", "--topk-ratio", "--topk-threshold", "--partition", "--rdma-resource", "--package"),
-    *("--nccl-tests", "--family", "--rendezvous-port", "--comment", "--status", "--since", "--limit-to"),
-    *("--library-version", "--network", "--build-arg", "--group"),
+    *("--nccl-tests", "--family", "--rendezvous-port", "--comment", "--status", "--since", "--newest"),
+    *("--library-version", "--network", "--build-arg", "--group", "-i"),
+    *("--label", "--keep", "--older-than", "--verb"),
 }
 
 

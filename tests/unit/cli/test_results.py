@@ -38,7 +38,7 @@ def test_the_list_has_a_line_per_run_newest_first(runs, capsys):
         ["run", "benchmark"], [OTHER, "all_reduce"], ["20261120T093000Z-bench-beef", "resnet50"], [SWEEP, "all_reduce"],
     ]  # fmt: skip
     assert out.splitlines()[2].split()[4:7] == ["32", "4", "80563"]
-    code, out, _ = call(capsys, "list", "--benchmark", "all_reduce", "--limit-to", "1", "--json")
+    code, out, _ = call(capsys, "list", "--benchmark", "all_reduce", "--newest", "1", "--json")
     document = json.loads(out)
     assert document["schema"] == "clusterctl.results/1"
     assert [one["run"] for one in document["runs"]] == [OTHER]
@@ -50,7 +50,7 @@ def test_a_list_of_nothing_is_empty_and_fine(runs, capsys):
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--status", "bad"), ("--since", "yesterday"), ("--limit-to", "0")]
+    ("option", "value"), [("--status", "bad"), ("--since", "yesterday"), ("--newest", "0")]
 )
 def test_a_filter_that_means_nothing_is_refused(runs, capsys, option, value):
     code, out, err = call(capsys, "list", option, value)

@@ -1,0 +1,83 @@
+"""``runs``: the run folders of all commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Literal
+
+from pydantic import Field
+
+from clusterctl.documents.base import Document, Part
+
+
+class RunOutcome(str, Enum):
+    """Name what became of a run.
+
+    ``interrupted``: it ended before it wrote its result. ``unfinished``: a bootstrap has steps left. ``up`` and
+    ``down``: the containers of an ``up`` run, or were removed. ``unreadable``: its documents cannot be read.
+    """
+
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    OK = "ok"
+    FAILED = "failed"
+    UNMET = "unmet"
+    PLANNED = "planned"
+    CHANGED = "changed"
+    UNFINISHED = "unfinished"
+    BELOW_BASELINE = "below-baseline"
+    UP = "up"
+    DOWN = "down"
+    UNREADABLE = "unreadable"
+
+
+class ListedRun(Part):
+    """One run; ``started_at`` is RFC 3339 in UTC, ``detail`` says more about the outcome."""
+
+    run: str
+    verb: str
+    started_at: str | None
+    nodes: tuple[str, ...]
+    outcome: RunOutcome
+    detail: str
+    label: str | None
+    folder: str
+
+
+class Runs(Document):
+    """``clusterctl runs list --json``: newest first."""
+
+    schema_: Literal["clusterctl.runs/1"] = Field(default="clusterctl.runs/1", alias="schema")
+    runs: tuple[ListedRun, ...]
+
+
+class ShownRun(Document):
+    """``clusterctl runs show --json``: the run, and the document of its result (null without one)."""
+
+    schema_: Literal["clusterctl.shown-run/1"] = Field(default="clusterctl.shown-run/1", alias="schema")
+    run: ListedRun
+    result: Mapping[str, Any] | None
+
+
+class KeptRun(Part):
+    """A run that was not removed, and why."""
+
+    run: str
+    reason: str
+
+
+class RunsRemoved(Document):
+    """``clusterctl runs rm --json`` and ``runs prune --json``; with ``--dry-run`` nothing was removed."""
+
+    schema_: Literal["clusterctl.runs-removed/1"] = Field(default="clusterctl.runs-removed/1", alias="schema")
+    dry_run: bool
+    removed: tuple[str, ...]
+    kept: tuple[KeptRun, ...]
+
+
+class RunLabel(Document):
+    """``label.json`` of a run."""
+
+    schema_: Literal["clusterctl.run-label/1"] = Field(default="clusterctl.run-label/1", alias="schema")
+    label: str

@@ -1,0 +1,151 @@
+"""What became of a run, judged by the documents in its run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from clusterctl import run_ids
+from clusterctl.containers.record import INVENTORY
+from clusterctl.documents.runs import ListedRun, RunOutcome
+from clusterctl.errors import ClusterctlError, ConfigError
+from clusterctl.results import folders
+from clusterctl.rundir import RunDir
+
+_RESULT = {
+    "check": "report",
+    "bootstrap": "report",
+    "undo": "report",
+    "bench": "results",
+    "preflight": "preflight",
+    "up": "launch",
+}
+"""The stage whose document holds the result, for each command that leaves a run folder."""
+VERBS = tuple(_RESULT)
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """Hold a word, and more about it."""
+
+    word: RunOutcome
+    detail: str = ""
+
+
+def listed(run: RunDir) -> ListedRun:
+    """Return a run as a line of the list; a damaged run folder is ``unreadable``."""
+    verb, began = run_ids.verb_of(run.id), run_ids.started_at(run.id)
+    try:
+        nodes = _nodes(run)
+        found = _outcome(run, verb)
+    except (ClusterctlError, *_DAMAGE) as error:
+        nodes, found = (), RunEnd(RunOutcome.UNREADABLE, " ".join(str(error).split())[:200])
+    return ListedRun(
+        run=run.id,
+        verb=verb,
+        started_at=None if began is None else began.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        nodes=nodes,
+        outcome=found.word,
+        detail=found.detail,
+        label=run.label,
+        folder=str(run.path.absolute()),
+    )
+
+
+def result(run: RunDir) -> Mapping[str, Any] | None:
+    """Return the document of a run's result; None if it has none yet, ConfigError if it cannot be read."""
+    return _document(run, _RESULT.get(run_ids.verb_of(run.id), "report"))
+
+
+def _document(run: RunDir, stage: str) -> Mapping[str, Any] | None:
+    if not run.holds(f"{stage}.json"):
+        return None
+    found = run.read(stage)
+    if not isinstance(found, dict):
+        raise ConfigError(f"{run.file(stage)} is damaged: it is not a JSON object")
+    return found
+
+
+def _nodes(run: RunDir) -> tuple[str, ...]:
+    inventory = _document(run, "inventory")
+    return () if inventory is None else tuple(str(node["name"]) for node in inventory["nodes"])
+
+
+def _outcome(run: RunDir, verb: str) -> RunEnd:
+    if run.in_progress:
+        return RunEnd(RunOutcome.RUNNING)
+    if verb == "up" and run.holds(INVENTORY):
+        return RunEnd(RunOutcome.UP)
+    judge: Callable[[RunDir, Mapping[str, Any] | None], RunEnd] = _JUDGES.get(verb, _other)
+    return judge(run, result(run))
+
+
+def _other(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
+    return RunEnd(RunOutcome.INTERRUPTED if document is None else RunOutcome.OK)
+
+
+def _check(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
+    if document is None:
+        return RunEnd(RunOutcome.INTERRUPTED)
+    bad = {word: int(document["summary"][word]) for word in ("unmet", "unknown", "unreachable")}
+    detail = _counts(bad)
+    return RunEnd(RunOutcome.UNMET, detail) if detail else RunEnd(RunOutcome.OK)
+
+
+def _bootstrap(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
+    applied = _document(run, "apply")
+    if applied is None:
+        if document is None:
+            return RunEnd(RunOutcome.INTERRUPTED)
+        planned = int(document["summary"]["planned"])
+        return RunEnd(RunOutcome.PLANNED, _counts({"planned": planned})) if planned else RunEnd(RunOutcome.OK)
+    if applied["state"] != "finished":
+        return RunEnd(RunOutcome.UNFINISHED, _steps(document))
+    return _changed(run, document)
+
+
+def _changed(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
+    if document is None:
+        return RunEnd(RunOutcome.INTERRUPTED)
+    summary = document["summary"]
+    bad = summary["failed"] or summary["unreachable"]
+    word = RunOutcome.FAILED if bad else RunOutcome.CHANGED if summary["changed"] else RunOutcome.OK
+    return RunEnd(word, _steps(document))
+
+
+def _steps(document: Mapping[str, Any] | None) -> str:
+    words = ("changed", "failed", "unreachable")
+    return "" if document is None else _counts({word: int(document["summary"][word]) for word in words})
+
+
+def _bench(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
+    if document is None:
+        return RunEnd(RunOutcome.INTERRUPTED)
+    summary = folders.read(run.path).summary
+    ranks = "" if summary.np is None else f" on {summary.np} rank{'' if summary.np == 1 else 's'}"
+    figure = "" if summary.figure is None else f", {summary.figure:.4g} {summary.unit}"
+    return RunEnd(RunOutcome(summary.status), f"{summary.benchmark}{ranks}{figure}")
+
+
+def _preflight(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
+    return RunEnd(RunOutcome.INTERRUPTED if document is None else RunOutcome(document["status"]))
+
+
+def _up(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
+    if document is None:
+        return RunEnd(RunOutcome.INTERRUPTED)
+    failed, left = document.get("failed") or (), document.get("left") or ()
+    if failed:
+        return RunEnd(RunOutcome.FAILED, _counts({"failed": len(failed), "left running": len(left)}))
+    return RunEnd(RunOutcome.DOWN)
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+
+
+_JUDGES = {
+    "check": _check, "bootstrap": _bootstrap, "undo": _changed, "bench": _bench, "preflight": _preflight, "up": _up,
+}  # fmt: skip
