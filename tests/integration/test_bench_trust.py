@@ -118,6 +118,16 @@ def test_a_baseline_is_recorded_and_a_slower_run_is_below_it(run_clusterctl, tmp
     assert same.returncode == 0, same.stderr
     assert json.loads(same.stdout)["proof"]["baseline"]["verdict"] == "ok"
 
+    # The repeats of one run are repeats of the baseline, and a run with repeats is judged too.
+    assert bench("--repeats", "3").returncode == 0
+    steady = run_clusterctl("results", "baseline", "record", "steady")
+    assert "3 repeats from 1 run" in steady.stderr and "noise-aware" not in steady.stderr
+    again = bench("--repeats", "2", "--baseline", "steady")
+    assert again.returncode == 0, again.stderr
+    found = json.loads(again.stdout)["proof"]["baseline"]
+    assert found["verdict"] == "ok" and found["judged"] == found["figures"] > 5 and found["reason"] is None
+    assert run_clusterctl("results", "baseline", "remove", "steady").returncode == 0
+
     # The last row's bandwidths fall by a fifth.
     slower = CASE.read_text().replace("329.52", "263.60").replace("330.84", "264.60")
     stand_in(tmp_path, [FAST, FAST], slower)

@@ -100,11 +100,11 @@ def list_baselines(runs: cli.RunsOption = None, as_json: cli.JsonOption = False)
         )
     elif loaded:
         rows = [
-            [one.name, str(len(one.entries)), str(len(one.runs)),
+            [one.name, str(len(one.entries)), str(len(one.runs)), str(max((e.repeats for e in one.entries), default=0)),
              ", ".join(dict.fromkeys(f"{e.key['benchmark']} x{e.key['np']}" for e in one.entries))]
             for one in loaded
         ]  # fmt: skip
-        console.data(columns(["name", "keys", "runs", "benchmarks"], rows, left=(0, 3)))
+        console.data(columns(["name", "keys", "runs", "repeats", "benchmarks"], rows, left=(0, 4)))
     else:
         console.talk("no baseline yet: clusterctl results baseline record NAME")
 

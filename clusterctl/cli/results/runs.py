@@ -87,7 +87,7 @@ def list_runs(
     if as_json:
         console.emit_json(run_list.to_document(found))
     elif found:
-        console.data(run_list.render(found, console.width()))
+        console.data(run_list.render(found, console.width()), look="result")
     else:
         console.talk(f"no result in {path} {'yet' if choice == RunFilter() else 'matches'}")
 

@@ -59,7 +59,10 @@ LOOKS: dict[str, tuple[str, ...]] = {
         r"(?m)^(?:(?P<doubtful>CAUTION)|(?P<bad>straggler)|(?P<heading>Avg bus bandwidth))(?=[: ])",
         r"(?m)^expected busbw: .*(?P<bad>SLOW|IMPOSSIBLE)",
         r"(?m)^ *(?P<name>hint)(?=: )",
-        r"(?m)^baseline \S+: (?:(?P<good>ok)|(?P<bad>below-baseline)|(?P<doubtful>no-match|too-noisy))",
+        r"(?m)^baseline \S+: (?:(?P<good>ok)|(?P<bad>below-baseline)|(?P<doubtful>no-match|not-judged))",
+        r"(?m)^  (?P<doubtful>too noisy to judge)(?=: )",
+        # The status in the list of runs.
+        r"(?m)(?<=  )(?:(?P<good>ok)|(?P<bad>failed|below-baseline)|(?P<doubtful>not-judged))(?=  |$)",
         r"(?m)^ *[\d.]+ [KMGT]?i?B .* (?P<bad>[1-9]\d*)$",
     ),
     # The beginnings of messages on stderr.

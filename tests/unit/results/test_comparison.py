@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from result_documents import H200_NP2, H200_NP4, collective, training
 
+from clusterctl.cli.terminal import highlight
 from clusterctl.errors import UsageError
 from clusterctl.report.html import comparison_page
 from clusterctl.report.text import comparison as reports
@@ -193,3 +194,17 @@ def test_hostile_names_do_nothing_on_the_page():
     records = [collective(library="nccl"), collective(library=text, run=LATER)]
     page = comparison_page.render(compare(records), records)
     assert "<script" not in page and "\u202e" not in page and "&lt;script&gt;" in page
+
+
+def test_the_words_have_colours_on_a_colour_terminal():
+    one, around = collective(), [0.99, 1.0, 1.0, 1.0, 1.01]
+    records = [repeated(one, [by * factor for factor in around], f"r-{by}") for by in (1.0, 0.5, 2.0, 1.01)]
+    painted = highlight.painted(reports.render(compare(records)), "result")
+    assert painted.count("\x1b[32mfaster\x1b[0m") == painted.count("\x1b[31mslower\x1b[0m") == 11
+    assert painted.count("\x1b[2mwithin noise\x1b[0m") == 11
+    lines = (
+        "baseline night: not-judged (0 of 3 figures judged)\n  too noisy to judge: 1 KiB (x)\n  hint: record"
+    )
+    shown = highlight.painted(lines, "result")
+    for words in ("\x1b[33mnot-judged\x1b[0m", "\x1b[33mtoo noisy to judge\x1b[0m", "\x1b[36mhint\x1b[0m"):
+        assert words in shown
