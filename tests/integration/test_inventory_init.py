@@ -62,6 +62,18 @@ def test_init_writes_nothing_if_no_node_answers(farm, run_clusterctl, tmp_path):
     assert not (tmp_path / "inventory.yaml").exists()
 
 
+def test_an_interrupted_init_writes_nothing(clusterctl, tmp_path):
+    child = pexpect.spawn(
+        str(clusterctl), ["inventory", "init"], cwd=str(tmp_path), encoding="utf-8", timeout=60
+    )
+    child.expect("Nodes, such as")
+    child.sendintr()
+    child.expect("No file was written")
+    child.expect(pexpect.EOF)
+    assert child.wait() == 130
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_init_asks_on_a_terminal(farm, clusterctl, tmp_path):
     (node, *_) = farm.nodes
     child = pexpect.spawn(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -84,13 +85,14 @@ def init(
     printed = str(output) == "-"
     if not printed:
         writing.refuse_existing(output, force)
-    given = _Answers(targets, user, identity_file, proxy_jump).complete()
-    folder = Path() if printed else output.parent
-    found = _found(given, tuple(group or ()), folder)
-    inventory, text = _text(found, folder)
+    with _nothing_written():
+        given = _Answers(targets, user, identity_file, proxy_jump).complete()
+        folder = Path() if printed else output.parent
+        found = _found(given, tuple(group or ()), folder)
+        inventory, text = _text(found, folder)
+        facts = _probed(inventory, fanout, accept_new_host_keys) if probe else None
     unreachable: tuple[str, ...] = ()
-    if probe:
-        facts = _probed(inventory, fanout, accept_new_host_keys)
+    if facts is not None:
         unreachable = tuple(facts.failures)
         if len(unreachable) == len(inventory.nodes):
             console.error("hint: nothing was written; fix the login, or write the file with --no-probe")
@@ -114,6 +116,18 @@ def init(
         count = len(inventory.nodes)
         console.talk(f"{output}: {count} node{'' if count == 1 else 's'}; next: clusterctl check{of_file}")
     raise typer.Exit(1 if unreachable else 0)
+
+
+@contextmanager
+def _nothing_written() -> Iterator[None]:
+    """Tell a person who interrupts the command that no file was written."""
+    from clusterctl.cli.terminal import interrupt
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        interrupt.tell("No file was written.")
+        raise
 
 
 @dataclass(frozen=True, slots=True)
