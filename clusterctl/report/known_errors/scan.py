@@ -139,9 +139,10 @@ class Scan:
                 at = piece.find(text, max(end, at + 1))
         if len(self._first_left_over) < LEFT_OVER_LINES:
             for start, shown in _first_wrong_lines(piece, hits):
-                if len(self._first_left_over) < LEFT_OVER_LINES:
-                    wrong = LogLine(name, number + piece.count(b"\n", 0, start), shown)
-                    self._first_left_over.setdefault(_kind(shown), wrong)
+                kind = _kind(shown)
+                if len(self._first_left_over) < LEFT_OVER_LINES and kind not in self._first_left_over:
+                    line_number = number + piece.count(b"\n", 0, start)
+                    self._first_left_over[kind] = LogLine(name, line_number, shown)
         for start, shown in _last_wrong_lines(piece, hits):
             self._last_left_over.append(LogLine(name, number + piece.count(b"\n", 0, start), shown))
         counted, at = 0, 0
