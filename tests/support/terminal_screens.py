@@ -18,7 +18,6 @@ from rich.text import Text
 from sample_fleet import sample_fleet
 
 from clusterctl.cli.terminal.highlight import painted
-from clusterctl.report.text.check import wrapped
 
 COLUMNS = 120
 INVENTORY = "inventory.yaml"
@@ -112,9 +111,8 @@ def comparison(columns: int = COLUMNS) -> str:
     after = training(
         [of_nodes(8, 2584.0), of_nodes(16, 2410.0), of_nodes(32, 2310.0)], run="20261124T093000Z-bench-cafe"
     )
-    text = render(compare([before, after]))
-    lines = [part for line in text.splitlines() for part in wrapped(line, columns)]
-    return _typed("clusterctl results compare beef cafe") + painted("\n".join(lines), "result")
+    text = render(compare([before, after]), columns)
+    return _typed("clusterctl results compare beef cafe") + painted(text, "result")
 
 
 SCREENS: dict[str, Callable[[int], str]] = {

@@ -33,8 +33,8 @@ def outlook(prepared: Prepared, permits: Permits) -> list[str]:
     """Return what may follow the printed plan: later rounds, and reboots that are not allowed."""
     from clusterctl.apply.on_node import NEEDS_REBOOT
     from clusterctl.inventory import nodeset
-    from clusterctl.report.text.check import wrapped
     from clusterctl.report.text.folding import Kinds
+    from clusterctl.report.text.wrapping import wrapped
     from clusterctl.requirements.base import Status
     from clusterctl.requirements.steps import Reboot
 

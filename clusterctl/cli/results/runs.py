@@ -151,7 +151,7 @@ def compare_runs(
             from clusterctl.report.html import comparison_page
 
             page = comparison_page.render(found, records)
-        document, text = reports.to_document(found), reports.render(found)
+        document, text = reports.to_document(found), reports.render(found, console.width())
     if html is not None and page is not None:
         report_files.write(html, page)
     if as_json:

@@ -11,6 +11,7 @@ from clusterctl.facts import drift as drifting
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.failures import failure_lines
 from clusterctl.report.text.folding import Kinds, named
+from clusterctl.report.text.wrapping import wrapped
 
 if TYPE_CHECKING:
     from clusterctl.facts.drift import Deviation
@@ -150,15 +151,6 @@ def _line(row: Sequence[str], sizes: Sequence[int], indent: int, width: int | No
         start = " " * indent
     yield start + parts[0]
     yield from (" " * indent + part for part in parts[1:])
-
-
-def wrapped(text: str, width: int | None, indent: int = 4) -> list[str]:
-    """Return a text as lines of at most ``width`` columns, the second and later ones indented."""
-    if width is None or len(text) <= width:
-        return [text]
-    return textwrap.wrap(
-        text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
-    )
 
 
 def _folded_lines(requirements: Mapping[str, Kinds], total: int, width: int | None) -> Iterator[str]:

@@ -14,6 +14,7 @@ from clusterctl.documents.results import (
 )
 from clusterctl.documents.words import ComparisonWord
 from clusterctl.report.text.table import columns, noise_share, size
+from clusterctl.report.text.wrapping import wrapped
 from clusterctl.results.comparison import Comparison, Figure
 from clusterctl.results.noise import FLOOR
 from clusterctl.results.record import Summary
@@ -98,8 +99,11 @@ def _run(name: str, run: Summary, repeats: int, variant: str | None) -> str:
     return f"{name}: run {run.run}, {run.benchmark}, library {run.library or '-'}{first}, {where}, {how}"
 
 
-def render(found: Comparison) -> str:
-    """Return a comparison as text: the runs, their differences, and a line per size or number of ranks."""
+def render(found: Comparison, width: int | None = None) -> str:
+    """Return a comparison as text: the runs, their differences, and a line per size or number of ranks.
+
+    ``width`` wraps sentences, but not the table; None: never.
+    """
     lines = [_run(*one) for one in zip(found.names, found.runs, found.repeats, found.variants, strict=True)]
     lines += [f"CAUTION: {caution}" for caution in cautions(found)]
     heads = ["size" if found.kind == "collective" else "ranks"]
@@ -117,7 +121,10 @@ def render(found: Comparison) -> str:
         rows.append(row)
     words = [index for index, head in enumerate(heads) if not head]
     ends = [noise_words(found), once_words(found)]
-    return "\n".join([*lines, columns(heads, rows, left=words), *(line for line in ends if line)])
+    above, below = (
+        [part for text in texts if text for part in wrapped(text, width)] for texts in (lines, ends)
+    )
+    return "\n".join([*above, columns(heads, rows, left=words), *below])
 
 
 def _cells(figure: Figure | None, collective: bool) -> list[str]:

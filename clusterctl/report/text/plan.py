@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from clusterctl.inventory import nodeset
 from clusterctl.plan import file_diff
-from clusterctl.report.text.check import wrapped
 from clusterctl.report.text.folding import shape
+from clusterctl.report.text.wrapping import wrapped
 from clusterctl.requirements.steps import (
     EnableUnit,
     InstallPackages,
