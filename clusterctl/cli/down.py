@@ -30,6 +30,8 @@ def down(
 ) -> None:
     """Remove what 'up' started: containers, keys and files.
 
+    If no containers are up, nothing is removed and the command succeeds.
+
     Exit code 0: all removed; 5: a node is unreachable (repeat later, or use --force); 10: a container cannot be
     removed.
     """
@@ -37,9 +39,14 @@ def down(
     from clusterctl.containers import record as containers_record
     from clusterctl.containers import up as containers_up
     from clusterctl.documents.containers import Down, NotRemoved
-    from clusterctl.rundir import RunDir
+    from clusterctl.rundir import RunDir, default_root
     from clusterctl.transport.base import FailureKind
 
+    if run_name is None and containers_record.none_up(runs):
+        if as_json:
+            console.emit_json(Down(run=None, removed=0, failed=()).document())
+        console.talk(f"nothing to remove: no containers are recorded as running in {runs or default_root()}")
+        return
     # A failed up may have left containers without writing their inventory: the name of the run is enough.
     run = containers_record.those_up(None, runs) if run_name is None else RunDir.open(run_name, runs, "up")
     inventory = containers_up.nodes_of(run)

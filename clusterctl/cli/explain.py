@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from clusterctl import user_files
+from clusterctl import run_ids, rundir, user_files
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.errors import ConfigError, UsageError
-from clusterctl.inventory.user_paths import is_file, is_folder
+from clusterctl.inventory.user_paths import is_file, is_folder, is_there
 from clusterctl.report.known_errors.binary import BinaryLogError, refuse_binary
 
 if TYPE_CHECKING:
     from clusterctl.report.known_errors.scan import Scan
 
 STANDARD_INPUT = "-"
+_SHORTEST_PART = 4
 _GZIP = b"\x1f\x8b"
 
 
@@ -31,10 +32,12 @@ def explain(
         list[str],
         typer.Argument(
             metavar="LOGFILE...",
-            help="Logs, oldest first; '-': standard input; a directory: all *.log files in it.",
+            help="Logs, oldest first; '-': standard input; a directory, or a run (its id, a unique part of it, "
+            "'latest'): all *.log files in it.",
             show_default=False,
         ),
     ],
+    runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
     """Explain the errors in logs: NCCL, MPI, CUDA, ssh, ...
@@ -50,7 +53,8 @@ def explain(
     if logs.count(STANDARD_INPUT) > 1:
         raise UsageError("standard input can be read only once", hint="give '-' once")
     scan = Scan(topic_files.load())
-    for log in logs:
+    for given in logs:
+        log = _folder_of_run(given, runs) or given
         for name in _files(log):
             try:
                 _read(scan, name)
@@ -67,6 +71,17 @@ def explain(
     raise typer.Exit(
         0 if any(found["role"] != Role.CONSEQUENCE.value for found in document["findings"]) else 1
     )
+
+
+def _folder_of_run(log: str, runs: Path | None) -> str | None:
+    """Return the run folder with logs that an argument names, if it names no file or directory."""
+    if log == STANDARD_INPUT or is_there(log):
+        return None
+    root = runs or rundir.default_root()
+    known = [one for one in rundir.ids(root) if is_folder(root / one / "logs")]
+    # Shorter texts are parts of many ids, and rather a mistyped file name.
+    named = log == run_ids.LATEST or (len(log) >= _SHORTEST_PART and any(log in one for one in known))
+    return str(root / run_ids.resolve(log, known, str(root))) if named else None
 
 
 def _files(log: str) -> list[str]:

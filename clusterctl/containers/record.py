@@ -75,6 +75,24 @@ def forget(run: RunDir) -> None:
         (run.path / name).unlink(missing_ok=True)
 
 
+def none_up(root: Path | None) -> bool:
+    """Return whether no run has running containers; raise LaunchError if a run of another user may have some."""
+    base = root if root is not None else default_root()
+    if any(base.glob(f"*/{INVENTORY}")):
+        return False
+    _refuse_hidden(base)
+    return True
+
+
+def _refuse_hidden(base: Path) -> None:
+    closed = [path.name for path in sorted(base.glob("*-up-*")) if not os.access(path, os.X_OK)]
+    if closed:
+        raise LaunchError(
+            f"no containers are recorded as running in {base}",
+            hint=f"{closed[-1]} belongs to another user (was sudo used?): run as that user",
+        )
+
+
 def those_up(name: str | None, root: Path | None) -> RunDir:
     """Return the run whose containers are up: the named one, else the only one.
 
@@ -88,10 +106,9 @@ def those_up(name: str | None, root: Path | None) -> RunDir:
         return run
     runs = sorted(path.parent for path in base.glob(f"*/{INVENTORY}"))
     if not runs:
-        closed = [path.name for path in sorted(base.glob("*-up-*")) if not os.access(path, os.X_OK)]
-        hint = f"{closed[-1]} belongs to another user (was sudo used?): run as that user" if closed else None
+        _refuse_hidden(base)
         raise LaunchError(
-            f"no containers are recorded as running in {base}", hint=hint or "start them with clusterctl up"
+            f"no containers are recorded as running in {base}", hint="start them with clusterctl up"
         )
     if len(runs) > 1:
         names = ", ".join(path.name for path in runs)

@@ -54,9 +54,9 @@ class NotRemoved(Part):
 
 
 class Down(Document):
-    """``clusterctl down --json``."""
+    """``clusterctl down --json``; ``run`` is null if no containers were up."""
 
     schema_: Literal["clusterctl.down/1"] = Field(default="clusterctl.down/1", alias="schema")
-    run: str
+    run: str | None
     removed: int
     failed: tuple[NotRemoved, ...]

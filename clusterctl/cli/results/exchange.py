@@ -121,7 +121,16 @@ def import_runs(
                 f"{place} is not a directory", hint="give run folders, or the directory that holds them"
             )
     records, refused = [], []
-    for folder in dict.fromkeys(folder for place in places for folder in folders.run_folders(place)):
+    found: dict[Path, None] = {}
+    for place in places:
+        there = dict.fromkeys(folders.run_folders(place))
+        if not there:
+            refused.append(
+                f"{place}: neither it nor a directory in it has a results.json; expected a run folder of 'bench', "
+                "or a directory of run folders"
+            )
+        found |= there
+    for folder in found:
         try:
             records.append(folders.read(folder))
         except ResultError as error:
@@ -130,7 +139,7 @@ def import_runs(
         results.save(*records)
         path = results.path
     for message in refused:
-        console.talk(f"not imported: {message}")
+        console.error(f"not imported: {message}")
     if as_json:
         imported = tuple(one.summary.run for one in records)
         console.emit_json(ResultsImport(imported=imported, refused=tuple(refused)).document())

@@ -162,3 +162,21 @@ def test_escape_codes_of_a_log_never_reach_the_terminal(
     cli.main(["explain", str(tmp_path / "x.log"), *(["--json"] if as_json else [])])
     said = capsys.readouterr().out
     assert "\x1b" not in said and "\x9b" not in said and "\x07" not in said
+
+
+def test_a_run_is_explained_by_a_part_of_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CLUSTERCTL_RUNS", str(tmp_path))
+    for run in ("20261101T000000Z-bench-0a01", "20261101T000001Z-bench-0a02"):
+        logs = tmp_path / run / "logs"
+        logs.mkdir(parents=True)
+        (logs / "rank-0.log").write_text("RuntimeError: CUDA out of memory\n")
+    (tmp_path / "20261101T000002Z-check-0a03").mkdir()
+    for named, run in (("latest", "0a02"), ("0a01", "0a01")):
+        cli.main(["explain", named])
+        assert f"bench-{run}/logs/rank-0.log" in capsys.readouterr().out
+    assert cli.main(["explain", "bench-0a"]) == 2
+    assert "matches 2 runs" in capsys.readouterr().err
+    assert cli.main(["explain", "0a"]) == 3
+    assert "cannot read 0a: No such file" in capsys.readouterr().err
