@@ -101,6 +101,14 @@ def test_the_run_of_another_verb_is_refused(folder, capsys):
         assert f"{run} is not a run of '{words[0].replace('down', 'up')}'" in capsys.readouterr().err
 
 
+def test_down_with_nothing_up_succeeds(folder, capsys):
+    assert cli.main(["down", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"schema": "clusterctl.down/1", "run": None, "removed": 0, "failed": []}
+    assert "nothing to remove: no containers are recorded as running in runs" in err
+    assert cli.main(["exec", "--", "true"]) == 10
+
+
 def test_no_name_of_a_run_is_not_the_only_run_there_is(folder, capsys):
     """A script's unset variable, as in down --run "$RUN"."""
     up = RunDir.create("up", folder / "runs")
