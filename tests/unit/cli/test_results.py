@@ -162,7 +162,8 @@ def test_a_folder_that_cannot_be_read_is_named_and_the_others_are_imported(tmp_p
 def test_importing_from_nowhere_is_said(tmp_path, capsys):
     assert call(capsys, "import", str(tmp_path / "none"))[0] == 2
     (tmp_path / "empty").mkdir()
-    assert call(capsys, "import", str(tmp_path / "empty"), "--runs", str(tmp_path / "to"))[0] == 1
+    code, _, err = call(capsys, "import", str(tmp_path / "empty"), "--runs", str(tmp_path / "to"))
+    assert code == 1 and "empty: neither it nor a directory in it has a results.json" in err
 
 
 def test_a_list_is_no_wider_than_the_terminal(runs, capsys, monkeypatch):
