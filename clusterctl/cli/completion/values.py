@@ -93,6 +93,12 @@ def _began(run: str) -> str:
     return f"{run_ids.verb_of(run)} {shown}".strip()
 
 
+def _verbs(_: Typed) -> Values:
+    from clusterctl.runs.outcome import VERBS
+
+    return _plain(VERBS)
+
+
 def _collectives(_: Typed) -> Values:
     from clusterctl.benchmarks.collective import COLLECTIVES
 
@@ -134,6 +140,7 @@ BY_METAVAR: dict[str, Callable[[Typed], Values] | str] = {
     "NODE": _nodes,
     "REQUIREMENT": _requirements,
     "RUN": _runs,
+    "VERB": _verbs,
     "COLLECTIVE": _collectives,
     "TYPE": _datatypes,
     "OP": _operators,

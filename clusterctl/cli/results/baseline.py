@@ -16,7 +16,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The baseline's name, or a path that contains a slash.")
+    str, typer.Argument(metavar="BASELINE", help="The baseline's name, or a path that contains a slash.")
 ]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
+from clusterctl.closest import did_you_mean
 from clusterctl.errors import UsageError
 
 NEWEST = 20
@@ -27,7 +28,7 @@ def chosen(verbs: list[str] | None, runs: Path | None) -> list[str]:
 
     for verb in verbs or ():
         if verb not in VERBS:
-            raise UsageError(f"unknown command {verb!r}", hint=f"choose from: {', '.join(VERBS)}")
+            raise UsageError(f"unknown command {verb!r}", hint=did_you_mean(verb, VERBS))
     return [one for one in rundir.ids(runs) if not verbs or run_ids.verb_of(one) in verbs]
 
 
