@@ -6,12 +6,15 @@ must end. This module itself does no input or output. One thread uses one exchan
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
+import shlex
 import time
 from collections.abc import Callable
 
 from clusterctl import log
+from clusterctl.secret.scrub import scrubbed
 from clusterctl.transport import sudo
 from clusterctl.transport.base import Completed, Failure, FailureKind, TransportError
 from clusterctl.transport.command import shown
@@ -52,8 +55,6 @@ class Exchange:
         self._where = where
         self._argv = argv
         self._stdin: bytes | None = stdin
-        # Its text may hold secrets, so messages only state its length.
-        self._script = f" with a script of {stdin.count(10)} lines" if stdin else ""
         self._timeout_s = timeout_s
         self._on_line = on_line
         self._marker = f"{marker} ".encode() if marker else None
@@ -74,6 +75,10 @@ class Exchange:
         self._asking_s = 0.0
         self.started = marker is None
         self.pid: int | None = None
+        if _log.isEnabledFor(logging.DEBUG):
+            # A script on standard input may hold the content of files, with secrets in it.
+            given = f" with a script of {stdin.count(10)} lines" if stdin else ""
+            _log.debug("%s: %s%s", where, scrubbed(shlex.join(argv)), given)
 
     @property
     def attentive(self) -> bool:
@@ -203,14 +208,7 @@ class Exchange:
             last = self._stdout.decode(errors="replace")
             self._stdout.clear()
             self._on_line(last)
-        _log.debug(
-            "%s: %s%s: status %d after %.2f s",
-            self._where,
-            shown(self._argv),
-            self._script,
-            returncode,
-            self.waited_s,
-        )
+        _log.debug("%s: status %d after %.2f s", self._where, returncode, self.waited_s)
         return Completed(
             self._argv,
             returncode,

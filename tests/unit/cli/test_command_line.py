@@ -74,9 +74,9 @@ def test_an_option_before_the_verb_is_told_where_it_stands(capsys):
 
 def test_verbose_names_the_commands(capsys):
     cli.main(["check", "--only", "acs", "-vv"])
-    assert re.search(
-        r"localhost \(this machine\): sh with a script of \d+ lines: status 0 after", capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert re.search(r"^localhost \(this machine\): sh with a script of \d+ lines$", said, re.MULTILINE)
+    assert "localhost (this machine): status 0 after" in said
 
 
 def test_an_inventory_that_is_not_there_now_is_not_this_machine(folder, capsys):

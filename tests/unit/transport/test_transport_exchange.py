@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 
@@ -78,6 +79,17 @@ def test_what_exceeds_the_kept_bytes_is_counted_and_ends_nothing():
         assert (done.stdout_cut, done.stderr, done.stderr_cut) == (9, b"123456", 3)
         assert done.stdout == (b"1\n2\n31" if on_line is None else b"")
     assert lines == ["1", "2", "31"]
+
+
+def test_a_verbose_log_shows_the_whole_command_without_its_secrets(caplog):
+    with caplog.at_level(logging.DEBUG, "clusterctl"):
+        logging.getLogger("clusterctl").addHandler(caplog.handler)
+        try:
+            Exchange("n", ("docker", "login", "--password", "hunter2", "x" * 200), stdin=b"s3cret\n")
+        finally:
+            logging.getLogger("clusterctl").removeHandler(caplog.handler)
+    assert f"n: docker login --password ******* {'x' * 200} with a script of 1 lines" in caplog.text
+    assert "hunter2" not in caplog.text and "s3cret" not in caplog.text
 
 
 def test_output_is_bounded():
