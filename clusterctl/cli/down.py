@@ -8,6 +8,7 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
+from clusterctl.cli.terminal import interrupt
 
 RunOption = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
@@ -35,7 +36,9 @@ def down(
     Exit code 0: all removed; 5: a node is unreachable (repeat later, or use --force); 10: a container cannot be
     removed.
     """
+    from clusterctl.cli.live_steps import LiveNodes
     from clusterctl.cli.session import say_failures, session_of
+    from clusterctl.cli.terminal.progress import Progress
     from clusterctl.containers import record as containers_record
     from clusterctl.containers import up as containers_up
     from clusterctl.documents.containers import Down, NotRemoved
@@ -51,7 +54,14 @@ def down(
     run = containers_record.those_up(None, runs) if run_name is None else RunDir.open(run_name, runs, "up")
     inventory = containers_up.nodes_of(run)
     session = session_of(inventory, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
-    outcome = containers_up.take_down(inventory, session.connect, run, fanout=session.fanout, force=force)
+    left = "Nodes that are done have no container of this run any more."
+    with (
+        interrupt.explained(left, "To continue"),
+        Progress("Removing containers", len(inventory.nodes), "nodes") as progress,
+    ):
+        outcome = containers_up.take_down(
+            inventory, session.connect, run, fanout=session.fanout, force=force, watch=LiveNodes(progress)
+        )
     removed = sum(outcome.values_by_node.values())
     failures = outcome.failures
     if as_json:

@@ -12,6 +12,8 @@ import typer
 from clusterctl import log
 from clusterctl.cli import console
 from clusterctl.cli.options import JsonOption
+from clusterctl.cli.terminal import interrupt
+from clusterctl.cli.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from clusterctl.lab import Lab, LabStatus
@@ -80,7 +82,12 @@ def up(
         bare=bare,
         engines=engines,
     )
-    lab = labs.up(options)
+    left = f"To remove what was started: clusterctl lab down --dir {_shown(directory)}"
+    with (
+        interrupt.explained(left, "To start it again"),
+        Progress("Starting the lab", done=f"Started {nodes} node{'' if nodes == 1 else 's'}"),
+    ):
+        lab = labs.up(options)
     if as_json:
         console.emit_json(_document(labs.status(directory)))
         return

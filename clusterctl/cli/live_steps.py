@@ -19,16 +19,20 @@ _DONE = (Event.CHANGED, Event.UNCHANGED)
 
 
 class LiveNodes(StepWatch):
-    """Count the nodes whose work has ended."""
+    """Show the nodes at work, and count those whose work has ended if each works once in the phase."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, *, once: bool = True) -> None:
         self._progress = progress
+        self._once = once
 
     def begun(self, node: str) -> None:
         self._progress.start(node)
 
+    def doing(self, node: str, what: str) -> None:
+        self._progress.now(node, what)
+
     def ended(self, node: str) -> None:
-        self._progress.advance(node)
+        self._progress.advance(node, by=int(self._once))
 
 
 class LiveSteps(StepWatch):

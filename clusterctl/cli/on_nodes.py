@@ -118,9 +118,7 @@ def carry_out(
         awaited = [node.name for node in nodes if node.name not in ended]
         if awaited:
             interrupt.tell(
-                f"Interrupted before {text.named(awaited)} ended; "
-                f"the command may run on there until its timeout of {work.timeout_s:g} s",
-                awaited,
+                f"The command may run on {text.named(awaited)} until its timeout of {work.timeout_s:g} s."
             )
         raise
     outcomes = _in_order(ended, nodes)

@@ -11,6 +11,7 @@ from clusterctl import user_files
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.cli.named_inventory import LocalOption, to_change
+from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.user_paths import at_home, is_there
@@ -57,6 +58,7 @@ def up(
     """
     from clusterctl.artifacts import shell
     from clusterctl.cli.bench.run import terminable
+    from clusterctl.cli.live_steps import LiveNodes
     from clusterctl.cli.session import open_session
     from clusterctl.containers import up as containers_up
     from clusterctl.documents.containers import StartedContainer, Up
@@ -71,10 +73,16 @@ def up(
     run = RunDir.create("up", runs)
     run.write("inventory", recorded(wanted))
     try:
-        with terminable(), Progress("Starting containers", done="Started the containers") as progress:
+        left = "The containers that were started have been removed again."
+        with (
+            interrupt.explained(left, "To start them"),
+            terminable(),
+            Progress("Starting containers", done="Started the containers") as progress,
+        ):
             found = containers_up.bring_up(
                 wanted, session.connect, run, port=port, fanout=session.fanout,
                 jump_known_hosts=_jump_known_hosts(wanted.nodes), progress=progress.say,
+                watch=LiveNodes(progress, once=False),
             )  # fmt: skip
     except containers_up.UpFailed as error:
         raise typer.Exit(_say_failed(error, run, as_json)) from None

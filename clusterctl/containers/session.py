@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.artifacts.docker_run import docker_run_argv
 from clusterctl.containers import files, found
 from clusterctl.containers.fit import Fitted, Found, fit
@@ -82,10 +83,14 @@ class Containers:
     fanout: int = 64
     release: Callable[[Transport], None] | None = None
     """Receives each connection without failures, so that the next step can reuse it; None: connections are closed."""
+    watch: StepWatch = SILENT
     _ids: dict[str, str] = field(default_factory=dict)
 
     def _on_all(self, nodes: Sequence[Node], work: Callable[[Node, Transport], T]) -> HostMap[T]:
-        return fan_out(nodes, self.connect, work, fanout=self.fanout, release=self.release)
+        return fan_out(
+            nodes, self.connect, work, fanout=self.fanout, release=self.release,
+            on_start=lambda node: self.watch.begun(node.name), on_done=lambda node, _: self.watch.ended(node.name),
+        )  # fmt: skip
 
     def probe(self) -> HostMap[Ready]:
         """Probe every node; reasons why its container cannot start are in ``fitted.problems``."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from clusterctl import log, model_errors
+from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.containers import found
 from clusterctl.containers import keys as containers_keys
 from clusterctl.containers import record as containers_record
@@ -61,6 +62,7 @@ def bring_up(
     fanout: int,
     jump_known_hosts: str,
     progress: Callable[[str], None],
+    watch: StepWatch = SILENT,
 ) -> tuple[Container, ...]:
     """Start a container on every node and write their inventory into the run; on failure roll back, raise UpFailed.
 
@@ -68,7 +70,7 @@ def bring_up(
     """
     # A login takes longer than most commands: probing and starting share one connection.
     kept = Kept(fanout)
-    containers = Containers(inventory.nodes, kept.over(connect), run.id, port, fanout, kept.release)
+    containers = Containers(inventory.nodes, kept.over(connect), run.id, port, fanout, kept.release, watch)
     try:
         return _bring_up(containers, inventory, connect, run, jump_known_hosts, progress)
     finally:
@@ -146,7 +148,11 @@ def _start(
             connect, node, _SSH_TIMEOUT_S, lambda: containers.explain(node.name, ready[node.name])
         )
 
-    limits = fan_out(nodes, connect, answer, fanout=containers.fanout)
+    watch = containers.watch
+    limits = fan_out(
+        nodes, connect, answer, fanout=containers.fanout,
+        on_start=lambda node: watch.begun(node.name), on_done=lambda node, _: watch.ended(node.name),
+    )  # fmt: skip
     if limits.failures:
         raise UpFailed("reaching", limits.failures, {})
     memlock = {**limits.values_by_node, **_mesh(nodes, connect, progress)}
@@ -193,13 +199,19 @@ def mesh_script(others: Sequence[Node]) -> bytes:
 
 
 def take_down(
-    inventory: Inventory, connect: Callable[[Node], Transport], run: RunDir, *, fanout: int, force: bool
+    inventory: Inventory,
+    connect: Callable[[Node], Transport],
+    run: RunDir,
+    *,
+    fanout: int,
+    force: bool,
+    watch: StepWatch = SILENT,
 ) -> HostMap[int]:
     """Remove the containers of a run; delete its inventory and keys if all nodes answered (or with ``force``).
 
     Also remove what killed launches left on the nodes.
     """
-    outcome = Containers(inventory.nodes, connect, run.id, 0, fanout).remove()
+    outcome = Containers(inventory.nodes, connect, run.id, 0, fanout, watch=watch).remove()
     leftovers.sweep(
         [node for node in inventory.nodes if node.name in outcome.values_by_node], connect, fanout
     )

@@ -11,6 +11,7 @@ from clusterctl import resources
 from clusterctl.artifacts.dockerfile import Family
 from clusterctl.errors import ImageError
 from clusterctl.images import engine, throwaway
+from clusterctl.images.layers import Layers
 
 if TYPE_CHECKING:
     import docker
@@ -119,12 +120,11 @@ def _image(client: docker.DockerClient, name: str, pull: bool, progress: Callabl
         except docker.errors.ImageNotFound:
             pass
     try:
+        layers = Layers(f"pulling {name}")
         for message in client.api.pull(*_pull_words(name), stream=True, decode=True):
             if "error" in message:
                 raise _cannot_pull(name, str(message["error"]))
-            progress(
-                f"pull {message.get('id', '')} {message.get('status', '')} {message.get('progress', '')}"
-            )
+            progress(layers.heard(message))
         return client.images.get(name)
     except docker.errors.APIError as error:
         raise _cannot_pull(name, str(error.explanation or error)) from None

@@ -54,6 +54,9 @@ class BuildRequest:
     pull: bool = False
 
 
+_STEP = re.compile(r"Step (\d{1,6})/(\d{1,6}) : ")
+
+
 @dataclass(frozen=True, slots=True)
 class ContentEntry:
     """One entry of the image's contents: ``deb openssh-server 1:9.2p1``."""
@@ -219,7 +222,7 @@ def _run(
         with _room():
             context.write(folder, {**texts, "Dockerfile": (dockerfile, 0o644)}, stream)
         stream.seek(0)
-        heard = image = ""
+        heard = image = step = ""
         for message in client.api.build(
             fileobj=stream, custom_context=True, rm=True, forcerm=True, decode=True,
             network_mode=request.network, buildargs=dict(request.build_args) or None,
@@ -232,7 +235,9 @@ def _run(
             heard = (heard + said)[-_TAIL_CHARACTERS:]
             if said.strip():
                 _logger.info("%s", said.strip())
-                progress(said.strip().splitlines()[-1])
+                if begun := _STEP.match(said):
+                    step = f"step {begun[1]} of {begun[2]}: "
+                progress(step + said.strip().splitlines()[-1])
             if "aux" in message:
                 image = str(message["aux"].get("ID") or image)
     if not image:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.errors import ImageError
 from clusterctl.images import engine
+from clusterctl.images.layers import Layers
 
 if TYPE_CHECKING:
     import docker
@@ -36,11 +37,12 @@ def push(client: docker.DockerClient, image: str, *, progress: Callable[[str], N
             f"the engine has no image {image}", hint=f"clusterctl image build --tag {image} ..."
         ) from None
     repository, tag = split(image)
+    layers = Layers(f"pushing {image}")
     for message in client.api.push(repository, tag=tag, stream=True, decode=True):
         if "error" in message:
             said = str(message["error"]).strip()
             raise ImageError(f"{image} could not be pushed: {said}", hint=engine.hint(said))
-        progress(f"push {message.get('id', '')} {message.get('status', '')} {message.get('progress', '')}")
+        progress(layers.heard(message))
         aux = message.get("aux") or {}
         if aux.get("Digest"):
             return Pushed(image, str(aux["Digest"]), int(aux.get("Size") or 0))

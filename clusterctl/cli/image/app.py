@@ -12,6 +12,7 @@ from clusterctl.cli.image.distribute import distribute
 from clusterctl.cli.image.name import image_of
 from clusterctl.cli.image.prove import prove
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
+from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
 
 app = typer.Typer(
@@ -46,7 +47,12 @@ def push(
     from clusterctl.images import push as pushing
 
     name = image or image_of(inventory, limit)
-    with engine.connect() as client, Progress("Pushing the image", done="Pushed the image") as progress:
+    left = "The registry keeps the layers that it has received."
+    with (
+        interrupt.explained(left, "To continue"),
+        engine.connect() as client,
+        Progress("Pushing the image", done="Pushed the image") as progress,
+    ):
         pushed = pushing.push(client, name, progress=progress.say)
     if json:
         console.emit_json(

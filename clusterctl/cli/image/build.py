@@ -14,6 +14,7 @@ from clusterctl.cli import console
 from clusterctl.cli.image.name import image_of
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
 from clusterctl.cli.render.output import emit, load
+from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
 from clusterctl.errors import ArtifactError, UsageError
 
@@ -109,7 +110,12 @@ def build(
         build_args=dict(_build_arg(name) for name in build_arg or ()),
         pull=pull,
     )
-    with engine.connect() as client, Progress("Building the image", done="Built the image") as progress:
+    left = "No image was tagged; the engine keeps the layers that were finished."
+    with (
+        interrupt.explained(left, "To continue"),
+        engine.connect() as client,
+        Progress("Building the image", done="Built the image") as progress,
+    ):
         built = building.build(client, request, progress=progress.say)
     if json:
         console.emit_json(_document(built))

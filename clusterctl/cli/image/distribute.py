@@ -11,6 +11,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.cli.image.name import image_of
+from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
 
 if TYPE_CHECKING:
@@ -50,18 +51,24 @@ def distribute(
 
     Exit code 0: all nodes have it; 9: a node does not; 5: each node that failed is unreachable.
     """
+    from clusterctl.cli.live_steps import LiveNodes
     from clusterctl.cli.session import open_session
     from clusterctl.images.distribution.distribute import Distribution
 
     name = image or image_of(inventory, limit)
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
-    with Progress("Distributing the image", done="Distributed the image") as progress:
+    left = "Nodes that have received the whole image keep it."
+    with (
+        interrupt.explained(left, "To continue"),
+        Progress("Distributing the image", done="Distributed the image") as progress,
+    ):
         done = Distribution(
             nodes=session.inventory.nodes,
             connect=session.connect,
             name=name,
             talk=console.talk,
             progress=progress.say,
+            watch=LiveNodes(progress, once=False),
             fanout=session.fanout,
         ).run(None if method is MethodName.auto else method.value)
     if as_json:

@@ -15,6 +15,7 @@ from clusterctl.cli.options import (
     JsonOption,
     LimitOption,
 )
+from clusterctl.cli.terminal import interrupt
 
 if TYPE_CHECKING:
     from clusterctl.documents.image import RankLibrary
@@ -57,7 +58,7 @@ def prove(
         return proving.ask(node, transport, library=library, slots=slots, timeout_s=session.command_timeout_s)
 
     nodes = session.inventory.nodes
-    with Progress("Inspecting containers", len(nodes), "nodes") as progress:
+    with interrupt.changes_nothing(), Progress("Inspecting containers", len(nodes), "nodes") as progress:
         answers = fan_out(
             nodes,
             session.connect,

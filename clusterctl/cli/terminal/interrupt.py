@@ -47,6 +47,17 @@ def command_line() -> str:
 
 
 @contextlib.contextmanager
+def explained(state: str, again: str) -> Iterator[None]:
+    """Report, if the block is interrupted, what state that leaves; ``again`` introduces the same command line."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell(state)
+        tell(f"{again}: {command_line()}")
+        raise
+
+
+@contextlib.contextmanager
 def changes_nothing(*, can_limit: bool = True) -> Iterator[None]:
     """Report, if the block is interrupted, that nodes are unchanged, and how to leave the awaited ones out.
 

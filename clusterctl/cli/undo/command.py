@@ -115,13 +115,9 @@ def _undone(
 
     live = LiveSteps()
     steps = sum(len(listed.values_by_node[name].steps) for name in runs)
-    try:
-        with live.phase("Undoing changes", "Undid", steps, len(runs)):
-            done = work.execute(nodes, runs, live)
-    except KeyboardInterrupt:
-        interrupt.tell("Each node finishes its current step and starts no other.")
-        interrupt.tell(f"To continue: {interrupt.command_line()}")
-        raise
+    left = "Each node finishes its current step and starts no other."
+    with interrupt.explained(left, "To continue"), live.phase("Undoing changes", "Undid", steps, len(runs)):
+        done = work.execute(nodes, runs, live)
     return type(listed)({**dict(listed.items()), **dict(done.items())})
 
 

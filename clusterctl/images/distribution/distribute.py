@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
+from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.errors import ClusterctlError, ImageError
 from clusterctl.images import engine as local_engine
 from clusterctl.images.distribution import archive as archives
@@ -15,11 +16,13 @@ from clusterctl.images.distribution.drive import Drive
 from clusterctl.images.distribution.traces import Note
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine
 from clusterctl.inventory.model import Node
-from clusterctl.transport.base import Failure, FailureKind, Transport
+from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
 
 Method = Literal["registry", "tree"]
 _PULL_TIMEOUT_S = 3600.0
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class Distribution:
     progress: Callable[[str], None]
     fanout: int = 64
     piece_bytes: int = relay.PIECE_BYTES
+    watch: StepWatch = SILENT
     _outcomes: dict[str, DistributionOutcome] = field(default_factory=dict)
 
     def run(self, asked: Method | None = None) -> Distributed:
@@ -94,6 +98,12 @@ class Distribution:
         ordered = tuple(self._outcomes[node.name] for node in self.nodes)
         return Distributed(self.name, method, ordered, id=wanted.id if wanted else None)
 
+    def _on_all(self, nodes: Sequence[Node], work: Callable[[Node, Transport], T]) -> HostMap[T]:
+        return fan_out(
+            nodes, self.connect, work, fanout=self.fanout,
+            on_start=lambda node: self.watch.begun(node.name), on_done=lambda node, _: self.watch.ended(node.name),
+        )  # fmt: skip
+
     def _look(self, notes: Sequence[Note]) -> dict[str, Looked]:
         def work(node: Node, transport: Transport) -> Looked:
             for note in notes:
@@ -103,7 +113,7 @@ class Distribution:
             engine = open_engine(transport)
             return Looked(engine.info, engine.as_root, engine.image(self.name))
 
-        outcome = fan_out(self.nodes, self.connect, work, fanout=self.fanout)
+        outcome = self._on_all(self.nodes, work)
         for name, failure in outcome.failures.items():
             self._outcomes[name] = _failed(name, failure)
         return outcome.values_by_node
@@ -124,11 +134,10 @@ class Distribution:
             found = engine.image(self.name)
             if found is None:
                 raise ImageError(f"{self.name} is missing after docker pulled it")
-            self.progress(f"{node.name}: pulled {self.name}")
             return found, seen.image is not None and found.same_as(seen.image)
 
         nodes = [node for node in self.nodes if node.name in looked]
-        outcome = fan_out(nodes, self.connect, work, fanout=self.fanout)
+        outcome = self._on_all(nodes, work)
         outcomes: dict[str, DistributionOutcome] = {}
         firsts: dict[str, tuple[str, NodeImage]] = {}
         for name, answer in outcome.items():
@@ -176,6 +185,7 @@ class Distribution:
             talk=self.talk,
             progress=self.progress,
             piece_bytes=self.piece_bytes,
+            watch=self.watch,
         )
         done = drive.run()
         for name, failure in done.failures.items():

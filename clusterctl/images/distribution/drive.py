@@ -5,11 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from clusterctl import log
+from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.errors import ClusterctlError, ImageError
 from clusterctl.images import engine as local_engine
 from clusterctl.images.distribution import archive as archives
@@ -20,11 +22,13 @@ from clusterctl.images.distribution.spread import CONTROLLER, DistributionState,
 from clusterctl.images.distribution.traces import Note
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage
 from clusterctl.inventory.model import Node
-from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
+from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, TransportError
 from clusterctl.transport.fanout import fan_out
 
 _LOG = log.get(__name__)
 _RETRY_PAUSE_S = 2.0
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Drive:
     talk: Callable[[str], None]
     progress: Callable[[str], None]
     piece_bytes: int = relay.PIECE_BYTES
+    watch: StepWatch = SILENT
     _relays: dict[str, Relay] = field(default_factory=dict)
     _failures: dict[str, Failure] = field(default_factory=dict)
     _received: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -112,15 +117,21 @@ class Drive:
         as_root, info = self.engines[name]
         return NodeEngine(transport, as_root, info)
 
+    def _on_all(self, nodes: Sequence[Node], work: Callable[[Node, Transport], T]) -> HostMap[T]:
+        return fan_out(
+            nodes, self.connect, work, fanout=self.fanout,
+            on_start=lambda node: self.watch.begun(node.name), on_done=lambda node, _: self.watch.ended(node.name),
+        )  # fmt: skip
+
     def _give_up(self, name: str, failure: Failure) -> None:
         self._failures[name] = failure
-        self.progress(f"{name}: failed: {failure.message}")
+        self.watch.ended(name)
 
     def _prepare(self) -> None:
         def work(node: Node, transport: Transport) -> Relay:
             return relay.prepare(node, self._engine(node.name, transport), self.token)
 
-        outcome = fan_out(self.nodes, self.connect, work, fanout=self.fanout)
+        outcome = self._on_all(self.nodes, work)
         self._relays = outcome.values_by_node
         for name, failure in outcome.failures.items():
             self._give_up(name, failure)
@@ -151,7 +162,7 @@ class Drive:
             relay.connect_peers(transport, usable[node.name], everybody, self.token, archive)
 
         members = [node for node in self.nodes if node.name in usable]
-        for name, failure in fan_out(members, self.connect, work, fanout=self.fanout).failures.items():
+        for name, failure in self._on_all(members, work).failures.items():
             self._give_up(name, failure)
 
     def _drive(self, archive: Archive) -> None:
@@ -183,7 +194,7 @@ class Drive:
                             self._received.pop(ended.node, None)
                             self._give_up(ended.node, ended.failure)
                         else:
-                            self.progress(f"{ended.node}: loaded")
+                            self.watch.ended(ended.node)
                     elif self._took(spread, ended):
                         loading += 1
                         pool.submit(self._work, self._load, ended.transfer.target, archive)
@@ -201,7 +212,7 @@ class Drive:
         if failure is None:
             spread.arrived(transfer)
             self._received[transfer.target] = (transfer.source or "controller", ended.sent_bytes)
-            self.progress(f"{transfer.target}: {ended.sent_bytes} bytes from {transfer.source or 'here'}")
+            self.watch.doing(transfer.target, "loading the image")
             return True
         spread.broke(transfer, failure.message, blame=ended.blame)
         if transfer.target in spread.failed:
@@ -238,7 +249,12 @@ class Drive:
         target = self._relays[transfer.target]
         if tries and not self._interrupted:
             time.sleep(_RETRY_PAUSE_S)
-        sent = relay.Counter()
+        size = f"{archive.size_bytes / 2**20:.0f} MiB"
+        name = transfer.target
+        sent = relay.Counter(
+            heard=lambda there: self.watch.doing(name, f"receiving from here: {there / 2**20:.0f} of {size}")
+        )
+        self.watch.doing(name, f"receiving {size} from {transfer.source or 'here'}")
         if transfer.source == CONTROLLER:
             transport = self._transport(transfer.target)
             try:

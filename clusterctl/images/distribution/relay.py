@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -221,6 +221,8 @@ class Counter:
     """How many bytes were sent, also when sending ended early."""
 
     bytes: int = 0
+    heard: Callable[[int], None] | None = None
+    """Called with the bytes that the node has, after each piece."""
 
 
 def feed(
@@ -234,6 +236,8 @@ def feed(
         require(done, f"{relay.node}: the archive cannot be written")
         at += len(piece)
         sent.bytes += len(piece)
+        if sent.heard is not None:
+            sent.heard(at + len(piece))
     require(_receive(transport, relay, archive, "finish"), f"{relay.node}: the archive did not arrive whole")
 
 
