@@ -1,7 +1,7 @@
-"""Measure the rate of every rank with its neighbours: the ranks of the same local rank on the two adjacent nodes.
+"""Measure the rate of every rank with its neighbours: ranks of the same local rank on up to eight other nodes.
 
 In a collective all ranks wait for the slowest, so their times are equal and do not show which rank was slow. Pairs do:
-a slow node is slow with both neighbours, and each of these is fast with its other neighbour. Ranks of the same local
+a slow node is slow with all neighbours, and each of these is fast with another one. Ranks of the same local
 rank share a rail, so every NIC is used at the same time.
 """
 
@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from clusterctl.workloads import entry, ranks
+from clusterctl.workloads.locate import rounds as partners
 
 LEAST_SWEEP_BYTES = 64 << 10
 """Bytes; a sweep of smaller messages measures latency, so the neighbours are not measured after it."""
@@ -28,10 +29,10 @@ _REPEATS = 3
 _CPU_ITERS, _GPU_ITERS = 2, 20
 
 
-def rings(hosts: Sequence[str]) -> list[list[int]]:
-    """Return the rings of ranks that are measured; ``hosts``: the node of each rank.
+def groups(hosts: Sequence[str]) -> list[list[int]]:
+    """Return the groups of ranks that are measured; ``hosts``: the node of each rank.
 
-    There is one ring per local rank, through all nodes that have it; on a single node one ring of its ranks. Ranks
+    There is one group per local rank, with all nodes that have it; on a single node one group of its ranks. Ranks
     without a neighbour are omitted.
     """
     nodes: dict[str, list[int]] = {}
@@ -43,18 +44,21 @@ def rings(hosts: Sequence[str]) -> list[list[int]]:
     else:
         places = range(max(len(own) for own in members))
         found = [[own[place] for own in members if place < len(own)] for place in places]
-    return [ring for ring in found if len(ring) > 1]
+    return [group for group in found if len(group) > 1]
 
 
-def rounds(ring: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Return the pairs of neighbours in a ring, in rounds in which each rank is in one pair at most."""
-    size = len(ring)
-    if size == 2:
-        return [[(ring[0], ring[1])]]
-    pairs = [(ring[index], ring[(index + 1) % size]) for index in range(size)]
-    # The last pair of an odd ring shares a member with the first of both other rounds.
-    last = [pairs.pop()] if size % 2 else []
-    return [found for found in (pairs[::2], pairs[1::2], last) if found]
+def rounds(group: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Return the pairs of ranks of one place, in rounds in which each rank is in one pair at most.
+
+    Each rank meets 8 partners, or all if there are fewer: with two of them, a healthy rank between two slow ones would
+    be blamed, and so would one whose pairs happened to be disturbed.
+    """
+    planned: list[list[tuple[int, int]]] = []
+    for pairs in partners.rounds(len(group)):
+        found = [(group[low], group[high]) for low, high in pairs]
+        if found not in planned:  # a small fleet has fewer partners than rounds
+            planned.append(found)
+    return planned
 
 
 def tells_something(hosts: Sequence[str], device: torch.device) -> bool:
@@ -67,18 +71,18 @@ def measure(hosts: Sequence[str], device: torch.device, size_bytes: int) -> dict
     rank = dist.get_rank()
     send = torch.zeros(size_bytes, dtype=torch.uint8, device=device)
     receive = torch.empty_like(send)
-    planned = [rounds(ring) for ring in rings(hosts)]
-    found = {}
+    planned = [rounds(group) for group in groups(hosts)]
+    found: dict[int, float] = {}
     for turn in range(max(map(len, planned), default=0)):
         dist.barrier()
-        pairs = [pair for of_ring in planned if turn < len(of_ring) for pair in of_ring[turn]]
+        pairs = [pair for group in planned if turn < len(group) for pair in group[turn]]
         peer = next((sum(pair) - rank for pair in pairs if rank in pair), None)
         if peer is not None:
             iters = _GPU_ITERS if send.is_cuda else _CPU_ITERS
             _exchange(send, receive, peer, _WARMUP)
             times = [_exchange(send, receive, peer, iters) / iters for _ in range(_REPEATS)]
             # Other load on a node only makes times longer, so the best one is used; a slow link is slow each time.
-            found[peer] = size_bytes / min(times) / 1e9
+            found[peer] = max(size_bytes / min(times) / 1e9, found.get(peer, 0.0))
     return found
 
 
