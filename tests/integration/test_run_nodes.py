@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import subprocess
 
 # All nodes of a farm are this machine: the address that ssh connected to tells them apart.
 BY_NODE = 'address=$(echo "$SSH_CONNECTION" | cut -d" " -f3); case $address in {pattern}) {text};; esac; '
@@ -65,3 +69,20 @@ def test_sudo_and_the_words_of_the_program(small_farm, run_clusterctl, tmp_path)
         env=small_farm.env,
     )  # fmt: skip
     assert done.stdout == "--- node01\n-v.a b.--json.$HOME.\n"
+
+
+def test_ctrl_c_reports_what_ended_and_what_is_awaited(small_farm, clusterctl, tmp_path):
+    text = on(small_farm.nodes[3].address, "exec sleep 300") + "echo here"
+    command = [clusterctl, "run", small_farm.inventory(tmp_path), "--stream", "--timeout", "60", "--", text]
+    environment = {**os.environ, **small_farm.env}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path
+    )
+    assert process.stdout is not None
+    for _ in range(3):  # the fourth node writes nothing
+        assert process.stdout.readline().endswith(": here\n")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert re.search(r"waiting for node(04|\[.*04\])\n", err)
+    assert re.search(r"The command may run on node(04|\[.*04\]) until its timeout of 60 s\.", err)
