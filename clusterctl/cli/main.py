@@ -76,7 +76,7 @@ def _warn_about_unknown_variables() -> None:
 
 
 def application(verb: str | None = None) -> typer.Typer:
-    """Return the whole application, or only the part that one command needs."""
+    """Return the whole application, or only the part that one command needs; with an empty text no command."""
     app = Application(
         name="clusterctl",
         help="Turn bare GPU nodes that answer SSH into a proven training cluster.",
@@ -198,7 +198,7 @@ def _reword(error: Any) -> None:
 def _run(arguments: list[str]) -> int:
     as_json = "--json" in arguments[: verbs.end_of_own(arguments)]
     try:
-        app = application(verbs.named_in(arguments))
+        app = application("" if verbs.asks_for_overview(arguments) else verbs.named_in(arguments))
         with console.written_by_others():
             outcome = app(args=arguments, prog_name="clusterctl", standalone_mode=False)
     except ClusterctlError as error:

@@ -64,6 +64,12 @@ def named_in(arguments: Sequence[str]) -> str | None:
     return first if any(first == name for name, _, _ in _IN_ORDER) else None
 
 
+def asks_for_overview(arguments: Sequence[str]) -> bool:
+    """Return whether a command line only asks for the help or version of clusterctl; no command is imported then."""
+    talk = _talk(arguments)
+    return all(word in ("-h", "--help", "--version") for at, word in enumerate(arguments) if at not in talk)
+
+
 def takes_a_program(verb: str) -> bool:
     """Return whether the command takes the arguments of a program, which may look like options."""
     return verb in _WITH_A_PROGRAM
@@ -91,7 +97,7 @@ def talk_in(arguments: Sequence[str]) -> set[int]:
 
 
 def add_to(application: typer.Typer, verb: str | None) -> None:
-    """Add one command, or all of them, to the application."""
+    """Add one command to the application; None: all of them, an empty text: none."""
     for name, module, attribute in _IN_ORDER:
         if verb in (None, name):
             found: Any = getattr(import_module(f"clusterctl.cli.{module}"), attribute)

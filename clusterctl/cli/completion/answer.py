@@ -16,6 +16,7 @@ import typer
 from clusterctl.cli import verbs
 from clusterctl.cli.completion import values
 from clusterctl.cli.description import CommandDescription, Parameter, described
+from clusterctl.cli.help.headings import OF_COMMANDS
 
 Application = Callable[[str | None], typer.Typer]
 """Returns the application of one command, or of all of them."""
@@ -69,12 +70,12 @@ def _broken(word: str) -> int:
 def answer(words: Sequence[str], application: Application) -> Completions:
     """Return what completes the last word."""
     typed, incomplete = list(words[:-1]), words[-1]
-    whole = described(application(verbs.named_in(typed)))
+    whole = described(application(verbs.named_in(typed) or ""))
     command, rest = _command(whole, typed)
     if command.path == "clusterctl help":
         named = described(application(None)).below(rest)
         return Completions() if named is None else _commands(named).starting(incomplete)
-    if command.commands:
+    if command.application is not None:
         return _of_group(whole, command, rest, incomplete)
     return _of_command(whole, command, rest, incomplete)
 
@@ -82,7 +83,7 @@ def answer(words: Sequence[str], application: Application) -> Completions:
 def _command(whole: CommandDescription, typed: list[str]) -> tuple[CommandDescription, list[str]]:
     """Return the command that the words name, and the words after it."""
     command, rest, options = whole, list(typed), _options(whole)
-    while rest and (command.commands):
+    while rest and command.application is not None:
         option = options.get(rest[0])
         if option is not None:
             if not option.is_flag and len(rest) == 1:  # its value is at the cursor
@@ -116,6 +117,9 @@ def _of_group(
         return Completions()
     if incomplete.startswith("-"):
         return _option_words(whole, whole if command is whole else None).starting(incomplete)
+    if command is whole:
+        summaries = {name: told for listed in OF_COMMANDS.values() for name, told in listed.items()}
+        return Completions(words=summaries).starting(incomplete)
     return _commands(command).starting(incomplete)
 
 

@@ -26,7 +26,7 @@ def show(
     from clusterctl.cli import main
 
     named = list(words or ())
-    whole = described(main.application(verbs.named_in(named)))
+    whole = described(main.application(verbs.named_in(named) if named else ""))
     console.data(page.render(_found(whole, named), whole, page.width()), look="help")
 
 

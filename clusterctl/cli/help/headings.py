@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
-OF_COMMANDS = {
-    "Prepare nodes": ("inventory", "check", "bootstrap", "undo", "requirements", "run"),
-    "Measure": ("bench", "locate", "results", "explain", "runs"),
-    "Containers and images": ("up", "exec", "down", "image"),
-    "Launch by hand, rehearse": ("render", "lab"),
-    "clusterctl itself": ("help", "version", "completion", "config"),
+OF_COMMANDS: dict[str, dict[str, str]] = {
+    "Prepare nodes": {
+        "inventory": "Write, check, show and import inventories.",
+        "check": "Check every node against every requirement; change nothing.",
+        "bootstrap": "Plan the missing changes, ask, apply them, and check again.",
+        "undo": "Restore the state of the nodes before bootstrap changed them.",
+        "requirements": "Describe the requirements: what is checked, why, and the fix.",
+        "run": "Run a command on every node.",
+    },
+    "Measure": {
+        "bench": "Measure a collective, or the training of a model.",
+        "locate": "Name the node, rail or link that is slow.",
+        "results": "List, show, compare and export what earlier runs measured.",
+        "explain": "Explain the errors in logs: NCCL, MPI, CUDA, ssh, ...",
+        "runs": "List, show, label and remove earlier runs of all commands.",
+    },
+    "Containers and images": {
+        "up": "Start a container on every node, with SSH between them.",
+        "exec": "Run a command in the containers that 'up' started.",
+        "down": "Remove what 'up' started: containers, keys and files.",
+        "image": "Build, push and prove the image that runs on the nodes.",
+    },
+    "Launch by hand, rehearse": {
+        "render": "Print launch commands and configuration files.",
+        "lab": "Virtual nodes for rehearsal: QEMU guests or containers.",
+    },
+    "clusterctl itself": {
+        "help": "Print the help of a command; of clusterctl itself without one.",
+        "version": "Print the versions of clusterctl, Python, packages and collective_core.",
+        "completion": "Print the completion script of a shell.",
+        "config": "Show clusterctl's own settings.",
+    },
 }
-"""The commands under each heading; those that are not listed follow under "Commands"."""
+"""The commands under each heading with their summaries, so that the overview imports no command. A test compares."""
 
 OF_OPTIONS = {
     "Nodes": ("--inventory", "--limit", "--containers", "--local", "--fanout", "--accept-new-host-keys"),

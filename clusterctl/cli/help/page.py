@@ -36,7 +36,7 @@ def render(command: CommandDescription, whole: CommandDescription, columns: int)
         usage(command, columns),
         *(_filled(text, columns) for text in (command.summary, *command.remarks)),
     ]
-    if command.commands:
+    if command.application is not None:
         blocks += _sections(_commands(command, whole), columns)
     own = [_row(one) for one in whole.parameters if command is whole or "--version" not in one.spellings]
     heading = "Options" if command is whole else "Global options, before or after the command"
@@ -81,12 +81,9 @@ def _options(command: CommandDescription) -> _Rows:
 
 def _commands(command: CommandDescription, whole: CommandDescription) -> _Rows:
     """Return headings with the commands below them."""
-    rows = {name: (name, below.summary) for name, below in command.commands.items()}
-    found: dict[str, list[tuple[str, str]]] = {}
-    for heading, names in OF_COMMANDS.items() if command is whole else ():
-        found[heading] = [rows.pop(name) for name in names if name in rows]
-    found["Commands"] = list(rows.values())
-    return {heading: found[heading] for heading in found if found[heading]}
+    if command is whole:
+        return {heading: list(summaries.items()) for heading, summaries in OF_COMMANDS.items()}
+    return {"Commands": [(name, below.summary) for name, below in command.commands.items()]}
 
 
 def _row(one: Parameter) -> tuple[str, str]:

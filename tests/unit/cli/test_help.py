@@ -170,5 +170,6 @@ def test_a_colour_terminal_shows_headings_and_options_in_colour() -> None:
 
 
 def test_every_command_stands_under_a_heading() -> None:
-    listed = {name for names in headings.OF_COMMANDS.values() for name in names}
-    assert set(WHOLE.commands) - listed == set(), "add the command to OF_COMMANDS"
+    listed = {name: told for summaries in headings.OF_COMMANDS.values() for name, told in summaries.items()}
+    found = {name: command.summary for name, command in WHOLE.commands.items()}
+    assert listed == found, "write the command and the first line of its docstring into OF_COMMANDS"
