@@ -85,4 +85,4 @@ def test_ctrl_c_reports_what_ended_and_what_is_awaited(small_farm, clusterctl, t
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert re.search(r"waiting for node(04|\[.*04\])\n", err)
-    assert re.search(r"The command may run on node(04|\[.*04\]) until its timeout of 60 s\.", err)
+    assert re.search(r"The command may run on node(04|\[.*04\] \(\d\)) until its timeout of 60 s\.", err)
