@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clusterctl import run_ids, rundir
-
 LIBRARIES = ("nccl", "gloo", "ccore", "nccl+ccore")
 LAUNCHERS = ("openmpi", "mpich", "torchrun", "srun", "local")
 STATUSES = ("ok", "failed", "below-baseline")
@@ -80,6 +78,8 @@ def _requirements(_: Typed) -> Values:
 
 def _runs(typed: Typed) -> Values:
     """Return the newest runs of the command that ``RUN`` means, and ``latest``."""
+    from clusterctl import run_ids, rundir
+
     root = Path(typed.given["runs"]) if "runs" in typed.given else None
     verb = _RUNS_OF.get(typed.path[0]) if typed.path else None
     found = rundir.ids(root, verb)[:_MOST_RUNS]
@@ -88,6 +88,8 @@ def _runs(typed: Typed) -> Values:
 
 
 def _began(run: str) -> str:
+    from clusterctl import run_ids
+
     began = run_ids.started_at(run)
     shown = "" if began is None else began.astimezone().strftime("%Y-%m-%d %H:%M")
     return f"{run_ids.verb_of(run)} {shown}".strip()
@@ -124,6 +126,8 @@ def _models(_: Typed) -> Values:
 
 
 def _baselines(typed: Typed) -> Values:
+    from clusterctl import rundir
+
     root = Path(typed.given["runs"]) if "runs" in typed.given else rundir.default_root()
     suffix = ".baseline.json"
     return _plain(sorted(path.name.removesuffix(suffix) for path in (root / "baselines").glob(f"*{suffix}")))
