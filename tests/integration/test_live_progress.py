@@ -9,6 +9,7 @@ import shlex
 import signal
 
 import pytest
+from sshd_farm import start_farm, wait_for_listeners
 from terminal_session import TerminalSession
 
 
@@ -87,3 +88,41 @@ def test_a_terminal_that_goes_away_does_not_end_the_work(small_farm, session, in
         assert at.ended() == 3  # the table could not be written
     (report,) = tmp_path.glob("runs/*/report.json")
     assert [node["reachable"] for node in json.loads(report.read_text())["nodes"]] == [True] * 4
+
+
+@pytest.fixture
+def slow_farm(tmp_path):
+    """Two nodes with private folders; on the second one ssh-keygen waits for the file ``gate``."""
+    farm = start_farm(2, private=("/etc/clusterctl", "/etc/sysconfig", "/var/lib/clusterctl"))
+    try:
+        program = tmp_path / "slow" / "ssh-keygen"
+        program.parent.mkdir()
+        program.write_text(
+            f'#!/bin/sh\nwhile [ ! -e {tmp_path}/gate ]; do sleep 0.1; done\nexec /usr/bin/ssh-keygen "$@"\n'
+        )
+        program.chmod(0o755)
+        node = farm.node("node02")
+        node.stop()
+        node.command += ("-o", f"SetEnv SHLVL=1 PATH={program.parent}:/usr/sbin:/usr/bin:/sbin:/bin")
+        node.start()
+        wait_for_listeners([node])
+        yield farm
+    finally:
+        farm.stop()
+
+
+def test_bootstrap_shows_what_runs_where_and_ctrl_c_what_is_left(slow_farm, clusterctl, tmp_path):
+    wanted = "{ssh_mesh: {require: true}, cluster_file: {content: 'A=1'}}"
+    inventory = str(slow_farm.inventory(tmp_path, requirements=wanted))
+    words = (str(clusterctl), "bootstrap", "--yes", "--only", "ssh-mesh,cluster-file", inventory)
+    with TerminalSession(words, cwd=tmp_path, env=slow_farm.env, columns=150, lines=60) as at:
+        at.until(r"^Applying changes: 3/4 changes, \d+ s\n  node02 +\d+ s  ssh-mesh: Make a key")
+        at.type("\x03")
+        assert at.ended() == 130
+        at.until(
+            r"^Interrupted while applying changes: 3 of 4 changes done\n  node02 +\d+ s  ssh-mesh: Make a key"
+        )
+        assert "Each node finishes its current step and starts no other." in at.screen
+        at.until(r"^To continue: clusterctl bootstrap --resume \S+")
+        at.until(r"^To undo: clusterctl undo")
+    (tmp_path / "gate").touch()
