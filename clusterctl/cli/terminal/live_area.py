@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -45,6 +46,8 @@ class LiveArea:
         with self._lock:
             self._sources.append(source)
             if len(self._sources) == 1:
+                if threading.current_thread() is threading.main_thread():
+                    signal.signal(signal.SIGCONT, self._forget)
                 self._ended = threading.Event()
                 threading.Thread(
                     target=self._redraw, args=(self._ended,), name="clusterctl-live-area", daemon=True
@@ -81,14 +84,20 @@ class LiveArea:
             with self._lock:
                 self._paused -= 1
 
+    def _forget(self, _number: int, _frame: object) -> None:
+        """Forget what is drawn: after Ctrl-Z and fg, the lines above that of the cursor are the shell's."""
+        self._drawn = [""]
+
     def _redraw(self, ended: threading.Event) -> None:
         while not ended.wait(PERIOD_S):
             with self._lock:
-                if not ended.is_set():
+                if not _in_foreground():
+                    self._drawn = [""]
+                elif not ended.is_set():
                     self._draw(self._lines())
 
     def _lines(self) -> list[str]:
-        if self._paused or not _in_foreground():
+        if self._paused:
             return []
         size = shutil.get_terminal_size()
         height = max(1, min(_MOST_LINES, size.lines - 1))
