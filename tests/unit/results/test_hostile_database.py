@@ -126,7 +126,7 @@ def outcomes(root: Path) -> dict[str, ClusterctlError | None]:
 def quiet(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     said: list[str] = []
     monkeypatch.setattr(console, "talk", said.append)
-    monkeypatch.setattr(console, "data", lambda text: None)
+    monkeypatch.setattr(console, "data", lambda text, **look: None)
     monkeypatch.setattr(console, "emit_json", lambda document: json.dumps(document, allow_nan=False))
     return said
 
