@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.foreign import NotUnderstood, json_value, lines
 from clusterctl.workloads.locate import alone
+from clusterctl.workloads.locate import intermittent as intermittent_of
 from clusterctl.workloads.locate.alone import Alone
 from clusterctl.workloads.locate.fleet import RankFleet
+from clusterctl.workloads.locate.intermittent import Intermittent
 from clusterctl.workloads.locate.rounds import Pair
 from clusterctl.workloads.locate.search import search
 from clusterctl.workloads.locate.verdict import LocateVerdict, Values
@@ -35,16 +37,25 @@ class Located:
     verdict: LocateVerdict | None = None
     alone: tuple[Alone, ...] = ()
     windows: int = 0
+    intermittent: tuple[Intermittent, ...] = ()
+    repeated: int = 0
+    """Rounds of ``--for``."""
     devices: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
 
 
 def words(
-    program: Sequence[str], backend: str, fleet: Sequence[int], rails: Sequence[str], timeout_s: float
+    program: Sequence[str],
+    backend: str,
+    fleet: Sequence[int],
+    rails: Sequence[str],
+    timeout_s: float,
+    repeat_s: float = 0,
 ) -> tuple[str, ...]:
     """Return the command of every rank; ``fleet``: the index of the node of each rank."""
     chosen = (*program, "--backend", backend, "--nodes", ",".join(map(str, fleet)), "--seed", str(SEED))
-    return (*chosen, *(("--rails", ",".join(rails)) if rails else ()), "-T", f"{timeout_s:g}")
+    repeated = ("--seconds", f"{repeat_s:g}") if repeat_s else ()
+    return (*chosen, *(("--rails", ",".join(rails)) if rails else ()), *repeated, "-T", f"{timeout_s:g}")
 
 
 def parse(text: str, node_of_rank: Sequence[str]) -> Located:
@@ -92,7 +103,12 @@ def _replayed(records: Sequence[dict[str, Any]], fleet: RankFleet, ranks: int) -
             hint="see the ranks' logs below logs/ in the run folder",
         )
         return Located(fleet, devices=tuple(devices), windows=len(windows), faults=(fault,))
-    return Located(fleet, verdict, slow, len(windows), tuple(devices))
+    again = [record["rates"] for record in records if record["kind"] == "locate-repeated"]
+    seen = [
+        _values(rates, intermittent_of.plan(len(fleet.ranks), number)) for number, rates in enumerate(again)
+    ]
+    often = intermittent_of.judge(seen)
+    return Located(fleet, verdict, slow, len(windows), often, len(seen), tuple(devices))
 
 
 def _drive(

@@ -58,6 +58,18 @@ class SuspectAlone(Part):
     windows: int
 
 
+class SometimesSlow(Part):
+    """A rank that was slow in ``low`` of its ``rounds`` with ``--for``; ``fleet_share`` is the share of all others."""
+
+    node: str
+    place: int
+    interface: str | None
+    low: int
+    rounds: int
+    fleet_share: float
+    chance: float
+
+
 class SlowGroup(Part):
     """Two groups of nodes that differ on one place; neither is a small minority."""
 
@@ -101,10 +113,12 @@ class Locate(Document):
     ranks: int
     rounds: int
     windows: int
+    repeated: int
     duration_s: float
     false_alarms_per_run: float
     suspects: tuple[Suspect, ...]
     suspects_alone: tuple[SuspectAlone, ...]
+    sometimes_slow: tuple[SometimesSlow, ...]
     groups: tuple[SlowGroup, ...]
     boundary: NetworkBoundary | None
     slow_rails: tuple[SlowRail, ...]

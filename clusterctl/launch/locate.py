@@ -55,7 +55,7 @@ def request(library: str | None, np: int | None, launcher: str | None, timeout_s
 
 
 def planned(
-    asked: Request, answers: Sequence[Readiness], runner: Runner
+    asked: Request, answers: Sequence[Readiness], runner: Runner, repeat_s: float = 0
 ) -> tuple[RequestPlan, LaunchPlan, tuple[str, ...]]:
     """Return the plan, its launch, and the rails; raise UsageError or LaunchError if the nodes cannot serve it."""
     on_gpus = all(answer.gpus for answer in answers)
@@ -69,7 +69,7 @@ def planned(
     chosen = replace(chosen, program=program)
 
     def launch(nodes: Sequence[int]) -> LaunchPlan:
-        words = locate.words(program.words, backend(chosen.library), nodes, rails, asked.timeout_s)
+        words = locate.words(program.words, backend(chosen.library), nodes, rails, asked.timeout_s, repeat_s)
         return chosen.launch(chosen.np, words)
 
     # Which node a rank is on is known once the launch is planned.
@@ -84,12 +84,18 @@ def run(
     logs: Path,
     say: Callable[[str], None],
     starting: Callable[[LaunchPlan], None] = lambda _: None,
+    repeat_s: float = 0,
 ) -> LocateRun:
-    """Launch, and reach the verdict from the rates; problems on the nodes are returned as faults."""
+    """Launch, and reach the verdict from the rates; problems on the nodes are returned as faults.
+
+    ``repeat_s``: seconds for which random pairs are repeated after the search.
+    """
     answers, faults = runner.prepare({ARCHIVE: build()})
     if faults:
         return LocateRun(Located(RankFleet((), ())), None, None, (), (), 0.0, faults)
-    chosen, plan, rails = planned(asked, answers, runner)
+    chosen, plan, rails = planned(
+        replace(asked, timeout_s=asked.timeout_s + repeat_s), answers, runner, repeat_s
+    )
     names = chosen.library, chosen.launcher.name, rails
     faults = chosen.unmet()
     if not faults and plan.launcher.over_ssh:

@@ -9,6 +9,7 @@ from clusterctl.documents.locate import (
     NetworkBoundary,
     SlowGroup,
     SlowRail,
+    SometimesSlow,
     Suspect,
     SuspectAlone,
     SuspectStatus,
@@ -37,9 +38,10 @@ def document(found: LocateRun, run: str) -> Locate:
         ranks=sum(map(len, fleet.ranks)),
         rounds=verdict.rounds,
         windows=located.windows,
+        repeated=located.repeated,
         duration_s=round(found.duration_s, 3),
-        # The ranks alone and the pairs are two tests.
-        false_alarms_per_run=2 * ALPHA,
+        # The ranks alone, the pairs, and the repeated rounds are a test each.
+        false_alarms_per_run=(2 + bool(located.repeated)) * ALPHA,
         suspects=tuple(
             Suspect(
                 nodes=tuple(fleet.names[node] for node in one.nodes), place=one.place, interface=rail(one.place),
@@ -55,6 +57,13 @@ def document(found: LocateRun, run: str) -> Locate:
             )
             for one in located.alone
             for node, place in (fleet.where(one.rank),)
+        ),
+        sometimes_slow=tuple(
+            SometimesSlow(
+                node=fleet.names[one.node], place=one.place, interface=rail(one.place), low=one.low,
+                rounds=one.rounds, fleet_share=round(one.fleet_share, 4), chance=one.chance,
+            )
+            for one in located.intermittent
         ),
         groups=tuple(
             SlowGroup(
@@ -78,7 +87,11 @@ def _status(found: LocateRun) -> LocateStatus:
     verdict = found.located.verdict
     if found.faults or verdict is None:
         return LocateStatus.FAILED
-    if verdict.named or any(one.status is SuspectState.NAMED for one in found.located.alone):
+    if (
+        verdict.named
+        or found.located.intermittent
+        or any(one.status is SuspectState.NAMED for one in found.located.alone)
+    ):
         return LocateStatus.NAMED
     return LocateStatus.INCONCLUSIVE if verdict.is_inconclusive else LocateStatus.NONE
 
@@ -93,4 +106,4 @@ def named_nodes(document_: Locate) -> tuple[str, ...]:
     alone = [one.node for one in document_.suspects_alone if one.status is SuspectStatus.NAMED]
     pairs = [one.nodes[0] for one in document_.suspects
              if one.status is SuspectStatus.NAMED and len(one.nodes) == 1]  # fmt: skip
-    return tuple(dict.fromkeys([*alone, *pairs]))
+    return tuple(dict.fromkeys([*alone, *pairs, *(one.node for one in document_.sometimes_slow)]))

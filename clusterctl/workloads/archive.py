@@ -28,6 +28,7 @@ _MEMBERS = (
     "locate/__init__",
     "locate/alone",
     "locate/fleet",
+    "locate/intermittent",
     "locate/measure",
     "locate/rank_sum",
     "locate/rounds",

@@ -9,6 +9,7 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
+from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
     from clusterctl.cli.session import Session
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from clusterctl.rundir import RunDir
 
 _TIMEOUT_S = 300.0
+_UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def locate(
@@ -50,6 +52,14 @@ def locate(
     timeout_s: Annotated[
         float, typer.Option("--timeout", min=1.0, metavar="SECONDS", help="Maximum time of the launch.")
     ] = _TIMEOUT_S,
+    repeat: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--for",
+            metavar="TIME",
+            help="Then repeat random pairs for so long, to find what is slow at times: 90s, 10m, 2h.",
+        ),
+    ] = None,
     hostfile_without: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
@@ -79,11 +89,12 @@ def locate(
     from clusterctl.results import locate as results
 
     cli.require_seconds(timeout_s)
+    repeat_s = _seconds(repeat) if repeat is not None else 0.0
     refuse_unwritable(hostfile_without)
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     choose.require_servable(launcher, len(session.inventory.nodes))
     asked = launching.request(library, np, launcher, timeout_s)
-    run, found = _measured(session, asked, runs)
+    run, found = _measured(session, asked, runs, repeat_s)
     document = results.document(found, run.id)
     run.write("results", document.document())
     if as_json:
@@ -96,7 +107,20 @@ def locate(
     raise typer.Exit(results.exit_code(found))
 
 
-def _measured(session: Session, asked: Request, runs: Path | None) -> tuple[RunDir, LocateRun]:
+def _seconds(text: str) -> float:
+    """Return the seconds in a text such as ``90s``, ``10m`` or ``2h``; raise UsageError for any other text."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not number.isdecimal() or len(number) > 9:
+        raise UsageError(
+            f"--for {text[:40]!r} is not a time", hint="give seconds, minutes or hours: 90s, 10m, 2h"
+        )
+    cli.require_seconds(seconds := float(number) * _UNITS[unit], "--for")
+    return seconds
+
+
+def _measured(
+    session: Session, asked: Request, runs: Path | None, repeat_s: float
+) -> tuple[RunDir, LocateRun]:
     """Measure in a new run folder, which keeps inventory, facts, command and logs."""
     from clusterctl.artifacts import shell
     from clusterctl.cli.bench.run import runner_of, terminable
@@ -122,7 +146,7 @@ def _measured(session: Session, asked: Request, runs: Path | None) -> tuple[RunD
                 progress.say(text)
 
         with terminable(), runner_of(session, run) as runner:
-            found = launching.run(asked, runner, run.folder("logs"), say, starting)
+            found = launching.run(asked, runner, run.folder("logs"), say, starting, repeat_s)
         if found.faults:
             progress.done = ""
     run.write("launch", Launch.model_validate({"launches": found.launches}).document())

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from clusterctl.documents.locate import Locate, LocateStatus, Suspect, SuspectAlone, SuspectStatus
+from clusterctl.documents.locate import (
+    Locate,
+    LocateStatus,
+    SometimesSlow,
+    Suspect,
+    SuspectAlone,
+    SuspectStatus,
+)
 from clusterctl.inventory import nodeset
 
 _MEASURES = {
@@ -18,12 +25,14 @@ def text(found: Locate) -> str:
     if found.status is LocateStatus.FAILED:
         return "locate: no verdict, because the run failed"
     rails = 1 + max((one.place for one in found.rates), default=0)
-    rounds = f"{found.rounds} rounds, {found.windows} windows alone, {found.duration_s:.0f} s"
+    again = f", {found.repeated} rounds more" if found.repeated else ""
+    rounds = f"{found.rounds} rounds, {found.windows} windows alone{again}, {found.duration_s:.0f} s"
     wrong = f"a healthy fleet is named in at most {found.false_alarms_per_run * 1000:g} of 1000 runs"
     lines = [f"locate: {found.nodes} nodes x {rails} {'rail' if rails == 1 else 'rails'}, {rounds}; {wrong}"]
     for status in (SuspectStatus.NAMED, SuspectStatus.OPEN, SuspectStatus.CLEARED):
         lines += [_alone(one, rails) for one in found.suspects_alone if one.status is status]
         lines += [_pairs(one, found, rails) for one in found.suspects if one.status is status]
+    lines += [_sometimes(one, rails) for one in found.sometimes_slow if one.node not in _named(found)]
     for one in found.slow_rails:
         lines.append(
             f"rail {one.place}: {_loss(one.ratio)} on all nodes: its switch, or a setting of all nodes"
@@ -52,6 +61,18 @@ def _loss(ratio: float) -> str:
 
 def _speed(gbps: float) -> str:
     return f"{gbps:.3g} GB/s" if gbps >= 1 else f"{1000 * gbps:.3g} MB/s"
+
+
+def _named(found: Locate) -> set[str]:
+    """Return the nodes that are slow in all rounds, for which counting rounds adds nothing."""
+    return {node for one in found.suspects if one.status is SuspectStatus.NAMED for node in one.nodes}
+
+
+def _sometimes(one: SometimesSlow, rails: int) -> str:
+    return (
+        f"{one.node}{_rail(one.place, one.interface, rails)}: sometimes slow: in {one.low} of {one.rounds} rounds, "
+        f"others in {100 * one.fleet_share:.0f} % (chance {one.chance:.1g})"
+    )
 
 
 def _rail(place: int, interface: str | None, rails: int) -> str:

@@ -7,6 +7,7 @@ Rank 0 writes every rate as a record, from which clusterctl reaches the verdict 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 import time
@@ -18,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from clusterctl.workloads import entry, ranks, records
-from clusterctl.workloads.locate import alone
+from clusterctl.workloads.locate import alone, intermittent
 from clusterctl.workloads.locate.fleet import RankFleet
 from clusterctl.workloads.locate.rounds import Pair
 from clusterctl.workloads.locate.search import search
@@ -189,6 +190,18 @@ def _pairs(here: _Rank, seed: int) -> LocateVerdict:
             return verdict
 
 
+def _repeated(here: _Rank, seconds: float) -> None:
+    """Measure random pairs for so many seconds; rank 0 writes each round as a record."""
+    began = time.monotonic()
+    for number in itertools.count():
+        if not _from_rank_0(time.monotonic() - began < seconds):
+            return
+        values = _round(here, intermittent.plan(len(here.fleet.ranks), number))
+        if here.rank == 0:
+            rates = [[*pair, place, _short(rate)] for (pair, place), rate in values.items()]
+            records.emit("locate-repeated", rates=rates)
+
+
 def _work(place: ranks.Place, arguments: argparse.Namespace) -> int:
     device = ranks.choose_device(place, "auto" if arguments.backend != "gloo" else "cpu")
     ranks.use_own_cores(place)
@@ -203,7 +216,10 @@ def _work(place: ranks.Place, arguments: argparse.Namespace) -> int:
     group = _rail_group(fleet, rank, arguments.backend, rails)
     size_bytes = _GPU_BYTES if device.type == "cuda" else _CPU_BYTES
     send = torch.zeros(size_bytes, dtype=torch.uint8, device=device)
-    _pairs(_Rank(fleet, rank, device, group, send, torch.empty_like(send)), arguments.seed)
+    here = _Rank(fleet, rank, device, group, send, torch.empty_like(send))
+    _pairs(here, arguments.seed)
+    if arguments.seconds > 0:
+        _repeated(here, arguments.seconds)
     if rank == 0:
         records.emit("locate-end")
     dist.barrier()
@@ -218,6 +234,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--nodes", required=True, help="the node of each rank, comma-separated")
     parser.add_argument("--rails", default="", help="an interface for each place, comma-separated")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=0.0, help="repeat random pairs for so long")
     parser.add_argument("--pairs-only", action="store_true", help="do not measure every rank alone")
     parser.add_argument("-T", "--timeout", type=float, default=120.0, help="seconds")
     arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
