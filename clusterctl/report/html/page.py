@@ -48,8 +48,8 @@ def render(template: str, **values: Any) -> str:
 
 
 def breakable(text: str) -> Markup:
-    """Return a list of node names that may wrap behind each comma."""
-    return Markup("<wbr>").join(Markup.escape(visible(part)) for part in re.split(r"(?<=,)", text))
+    """Return node names or the name of a variant, which may wrap behind each comma, underscore and equals sign."""
+    return Markup("<wbr>").join(Markup.escape(visible(part)) for part in re.split(r"(?<=[,_=])", text))
 
 
 def slug(word: str) -> str:
