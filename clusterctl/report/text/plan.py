@@ -72,7 +72,8 @@ def change_of(planned: PlannedStep, present: Mapping[str, Present]) -> Change:
         sign, more = _file(step, present.get(step.path))
         details = file_diff.shown(step, present.get(step.path))
     elif isinstance(step, (WriteValue, SetRegister)):
-        was = step.prior if len(step.prior) <= _VALUE_CHARACTERS else ""
+        # The kernel separates the numbers of a value with tabs.
+        was = " ".join(step.prior.split()) if len(step.prior) <= _VALUE_CHARACTERS else ""
     elif isinstance(step, InstallPackages):
         sign, details = ADD, _packages(step)
     elif isinstance(step, (LoadModule, EnableUnit, PutTree)):

@@ -114,6 +114,7 @@ def test_values_show_what_they_were_without_splitting_the_block():
 
     assert _blocks({"a": step("1"), "b": step("2")})[1] == "  ~ buffers  Set rmem to 9 (was 1 or 2)"
     assert _blocks({"a": step("1"), "b": step("1")})[1] == "  ~ buffers  Set rmem to 9 (was 1)"
+    assert _blocks({"a": step("1\t2"), "b": step("1\t2")})[1] == "  ~ buffers  Set rmem to 9 (was 1 2)"
     many = _blocks({f"n{i}": step(str(i)) for i in range(9)})
     assert many == ["n[0-8] (9 nodes):", "  ~ buffers  Set rmem to 9 (was 0; the others differ)"]
 
