@@ -78,6 +78,10 @@ def planned(
     return chosen, launch([order[name] for name in names]), rails
 
 
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def run(
     asked: Request,
     runner: Runner,
@@ -106,7 +110,8 @@ def run(
         say(f"note: {note}")
     starting(plan)
     say(
-        f"measuring pairs of {len(plan.placements)} node(s) with {plan.np} rank(s) through {plan.launcher.name}"
+        f"measuring pairs of {_many(len(plan.placements), 'node')} with {_many(plan.np, 'rank')} "
+        f"through {plan.launcher.name}"
     )
     outcome = runner.run(plan, logs)
     causes = failure.classify(plan, outcome)

@@ -154,3 +154,10 @@ def ranks_in(space: str) -> list[int]:
         if b"locate" in words and "libtorch" in maps:
             pids.append(pid)
     return pids
+
+
+def test_one_node_is_measured_alone_and_the_report_says_what_pairs_take(run_clusterctl):
+    done = run_clusterctl("locate", "--library", "gloo", "--launcher", "local")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("locate: 1 node x 1 rail, 0 rounds, ")
+    assert "no pairs were measured: that takes two nodes" in done.stdout

@@ -27,8 +27,9 @@ def text(found: Locate) -> str:
     rails = 1 + max((one.place for one in found.rates), default=0)
     again = f", {found.repeated} rounds more" if found.repeated else ""
     rounds = f"{found.rounds} rounds, {found.windows} windows alone{again}, {found.duration_s:.0f} s"
-    wrong = f"a healthy fleet is named in at most {found.false_alarms_per_run * 1000:g} of 1000 runs"
-    lines = [f"locate: {found.nodes} nodes x {rails} {'rail' if rails == 1 else 'rails'}, {rounds}; {wrong}"]
+    wrong = f"at most {found.false_alarms_per_run * 1000:g} false alarms in 1000 runs of a healthy fleet"
+    size = f"{found.nodes} node{'' if found.nodes == 1 else 's'} x {rails} rail{'' if rails == 1 else 's'}"
+    lines = [f"locate: {size}, {rounds}; {wrong}"]
     for status in (SuspectStatus.NAMED, SuspectStatus.OPEN, SuspectStatus.CLEARED):
         lines += [_alone(one, rails) for one in found.suspects_alone if one.status is status]
         lines += [_pairs(one, found, rails) for one in found.suspects if one.status is status]
@@ -121,7 +122,7 @@ def _others(found: Locate) -> str:
     rates = [one.gbps for one in found.rates if one.node not in named] or [one.gbps for one in found.rates]
     nodes = len({one.node for one in found.rates} - named)
     if not rates:
-        return "no pairs were measured"
+        return "no pairs were measured: that takes two nodes, and three to name the slow one"
     span = f"{_speed(min(rates))} to {_speed(max(rates))} in each direction"
     if found.nodes == 2:
         return f"the link of the two nodes: {span}; with two nodes a slow link cannot be distinguished from a slow node"

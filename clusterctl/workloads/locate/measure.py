@@ -176,18 +176,20 @@ def _from_rank_0(value: Any) -> Any:
 def _pairs(here: _Rank, seed: int) -> LocateVerdict:
     """Measure the rounds of the search; rank 0 writes each round as a record."""
     rounds = search(len(here.fleet.ranks), seed)
-    planned = next(rounds)
+    values: Any = None
     while True:
-        values = {key: _short(rate) for key, rate in _round(here, planned).items()}
-        if here.rank == 0:
-            records.emit(
-                "locate-round", rates=[[*pair, place, rate] for (pair, place), rate in values.items()]
-            )
         try:
-            planned = rounds.send(_from_rank_0(values))
+            # None starts the search, which ends at once if there is only one node.
+            planned = rounds.send(values)
         except StopIteration as ended:
             verdict: LocateVerdict = ended.value
             return verdict
+        measured = {key: _short(rate) for key, rate in _round(here, planned).items()}
+        if here.rank == 0:
+            records.emit(
+                "locate-round", rates=[[*pair, place, rate] for (pair, place), rate in measured.items()]
+            )
+        values = _from_rank_0(measured)
 
 
 def _repeated(here: _Rank, seconds: float) -> None:
