@@ -17,6 +17,7 @@ _logger = logging.getLogger("collective_core")
 _BY_NAME = {variable.name: variable for variable in VARIABLES}
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
+_read: dict[str, str] = {}
 
 
 def text(name: str) -> str:
@@ -64,6 +65,31 @@ def number(name: str, fallback: float, least: float, most: float) -> float:
     return found
 
 
+def read() -> dict[str, str]:
+    """Return the variables that Python code of this process has read so far and found set, as they were spelled."""
+    return dict(_read)
+
+
+def spelling(name: str) -> str:
+    """Return the name under which a variable is set, its own name if it is unset."""
+    return _first_set(_BY_NAME[name]) or name
+
+
+def overridden() -> dict[str, str]:
+    """Return each variable that is set here but ignored, and the assignment that takes precedence over it."""
+    found = {}
+    for variable in VARIABLES:
+        winner = _first_set(variable)
+        for name in variable.aliases:
+            if winner and name != winner and os.environ.get(name):
+                found[name] = f"{winner}={os.environ[winner]}"
+    return found
+
+
+def _first_set(variable: Variable) -> str | None:
+    return next((name for name in (variable.name, *variable.aliases) if os.environ.get(name)), None)
+
+
 def _found(variable: Variable) -> tuple[str, str]:
     """Return the name that counts and its value."""
     given = [(name, os.environ[name]) for name in (variable.name, *variable.aliases) if os.environ.get(name)]
@@ -72,6 +98,7 @@ def _found(variable: Variable) -> tuple[str, str]:
     for other, value in given[1:]:
         if value != given[0][1]:
             _warn_once(given[0][0], given[0][1], other, value)
+    _read[given[0][0]] = given[0][1]
     return given[0]
 
 

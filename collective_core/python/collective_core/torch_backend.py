@@ -24,6 +24,7 @@ from collective_core.torch.registration import register
 from collective_core.torch.transfers import Transfers
 from collective_core.torch.work import CcoreBackendError
 from collective_core.unique_id import get_unique_id
+from collective_core.usage import UsageRecorder
 
 __all__ = ["CcoreBackendError", "CcoreProcessGroup", "create_process_group"]
 
@@ -96,6 +97,10 @@ class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):
             "cuda_path": self._cuda.path_name(),
             "cuda": self._cuda.describe(),
         }
+
+    def usage_recorder(self) -> UsageRecorder:
+        """Return a recorder of this group's operations: see `collective_core.torch.usage_recorder`."""
+        return UsageRecorder(self._communicator)
 
 
 def create_process_group(store: Any, rank: int, size: int, timeout: timedelta) -> CcoreProcessGroup:
