@@ -18,6 +18,7 @@ class FaultKind(str, Enum):
     REPLICAS_DIFFER = "replicas-differ"
     RATES_DIFFER = "rates-differ"
     SLOW_PATH = "slow-path"
+    SETTING_UNPROVEN = "setting-unproven"
     RANK_DIED = "rank-died"
     DEADLINE = "deadline"
     NODE_LOST = "node-lost"

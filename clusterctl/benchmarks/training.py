@@ -86,6 +86,8 @@ class TrainingRun:
     faults: tuple[Fault, ...]
     paths: tuple[tuple[int, str], ...] = ()
     """How collective_core moved the CUDA tensors of each rank, if it did."""
+    usage: tuple[tuple[int, object], ...] = ()
+    """What each rank reported to have used, as it was written."""
 
     @property
     def samples_per_s(self) -> float:
@@ -259,4 +261,5 @@ def parse(stdout_by_rank: Mapping[int, str]) -> TrainingRun:
         _libraries(finished),
         tuple(faults),
         tuple((r["rank"], path[:500]) for r in finished if isinstance(path := r.get("path"), str)),
+        tuple((r["rank"], r.get("usage")) for r in finished),
     )

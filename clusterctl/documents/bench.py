@@ -23,6 +23,7 @@ class FaultKind(str, Enum):
     REPLICAS_DIFFER = "replicas-differ"
     RATES_DIFFER = "rates-differ"
     SLOW_PATH = "slow-path"
+    SETTING_UNPROVEN = "setting-unproven"
     RANK_DIED = "rank-died"
     DEADLINE = "deadline"
     NODE_LOST = "node-lost"
@@ -87,8 +88,9 @@ class VariantPoint(Part):
 class VariantResult(Part):
     """One variant: its settings, its number of repeats, its figures, their keys, and the proof of one repeat.
 
-    ``proof`` has the entries ``expected``, ``gpudirect``, ``nccl``, ``paths``, ``sharing`` and ``stragglers`` of a
-    plain run's proof.
+    ``proof`` has the entries ``expected``, ``gpudirect``, ``nccl``, ``paths``, ``sharing``, ``stragglers`` and
+    ``usage`` of a plain run's proof. A variant with a setting that nothing proves has the entry ``refused`` (the
+    reason) and no ratio.
     """
 
     name: str

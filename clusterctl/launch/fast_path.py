@@ -19,6 +19,8 @@ from clusterctl.trust.nccl_log_model import NcclLog, ProcessLog
 
 # The log must hold these subsystems for the proof. TUNING is omitted: it writes a line for every timed call.
 SUBSYSTEMS = "INIT,ENV,NET,GRAPH"
+# On one node these are enough to prove which variables NCCL read.
+SETTINGS_SUBSYSTEMS = "INIT,ENV"
 _LOG_FILE = "/dev/stderr"
 # These launchers redirect ranks' streams to files, which opening /dev/stderr again would truncate.
 _STREAMS_IN_FILES = ("torchrun",)
@@ -32,7 +34,8 @@ _PATHS = ("NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_IB_DISABLE", "NCCL_NE
 class Trust:
     """Hold the proof of one launch.
 
-    ``log`` and ``gpudirect``: None if NCCL did not connect nodes; ``links``: None if a node's links are unknown.
+    ``log``: None unless NCCL logged what it read; ``gpudirect``: None if NCCL did not connect nodes; ``links``: None
+    if a node's links are unknown.
     """
 
     np: int
@@ -100,9 +103,10 @@ def of_launch(
     selector = dict(plan.env).get("NCCL_IB_HCA")
     links = node_links.weakest([node_links.selected(answer.links, selector) for answer in used])
     nodes = [placement.node for placement in plan.placements]
-    if library.partition("+")[0] != "nccl" or len(nodes) < 2:
-        return Trust(plan.np, len(nodes), links)
-    log = read(outcome)
+    logged = len(nodes) > 1 or dict(plan.env).get("NCCL_DEBUG") in ("INFO", "TRACE")
+    log = read(outcome) if library.partition("+")[0] == "nccl" and logged else None
+    if log is None or len(nodes) < 2:
+        return Trust(plan.np, len(nodes), links, log)
     of_rank = plan.node_of_rank
 
     def node_of(process: ProcessLog) -> str | None:

@@ -53,6 +53,7 @@ def request_of(request: Request, variant: Variant, variants: Sequence[Variant]) 
         library=variant.library or request.library,
         environment=variant.environment,
         same_program=len({one.library for one in variants}) > 1,
+        proving=any(one.environment for one in variants),
     )
 
 

@@ -16,7 +16,7 @@ from clusterctl.benchmarks.perf_output import Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.sweep_sizes import check_sizes, wanted_sizes
 from clusterctl.benchmarks.training import Training, TrainingRun
-from clusterctl.launch import beside, choose, failure
+from clusterctl.launch import beside, choose, failure, proven_settings
 from clusterctl.launch import fast_path as trust
 from clusterctl.launch import plan as planning
 from clusterctl.launch.base import LaunchPlan
@@ -28,8 +28,9 @@ from clusterctl.launch.run import Runner
 from clusterctl.launch.variants import require_reader, tunes, without_effect
 from clusterctl.launch.viewer import Step, Turn
 from clusterctl.transport.answers import HANDLING_ERRORS
-from clusterctl.trust import paths
+from clusterctl.trust import paths, settings, usage
 from clusterctl.trust.paths import RankPath
+from clusterctl.trust.usage import RankUsage
 from clusterctl.workloads.archive import ARCHIVE, build
 from clusterctl.workloads.training_sizes import default_sizes
 
@@ -67,6 +68,12 @@ class Measured:
     """The rates between neighbouring ranks of a collective, if they were measured; they show which node is slow."""
     paths: tuple[RankPath, ...] = ()
     """How collective_core moved the ranks' CUDA tensors, or which calls it took in front of NCCL."""
+    usage: tuple[RankUsage, ...] = ()
+    """The variables that each rank read, and its algorithms, as reported by the last launch."""
+    proven: Mapping[str, str] = field(default_factory=dict)
+    """What proves each setting of a variant."""
+    without_proof: frozenset[int] = frozenset()
+    """The numbers of ranks of a training that are too few to use the variant's settings."""
 
 
 def planned(plan: LaunchPlan) -> dict[str, Any]:
@@ -265,6 +272,11 @@ class Measurement:
         faults = merge(causes, sweep.faults, failure.check_table(sweep.ranks, outcome, plan.np))
         faults = faults or failure.check_library(chosen.library, sweep.libraries)
         faults = faults or check_sizes(swept, sweep.rows, plan.np)
+        taken = _reports(outcome) if chosen.library == "nccl+ccore" else paths.of_table(outcome.table)
+        used = usage.of_table(outcome.table)
+        environment = dict(self._request.environment)
+        evidence = proven_settings.evidence(plan, chosen, proven.log, used, taken)
+        faults = faults or proven_settings.faults(environment, evidence)
         neighbours = beside.parse(plan, outcome)
         if not neighbours.ranks and not faults and self._turn is None:
             neighbours = self._beside(chosen, plan)
@@ -278,7 +290,9 @@ class Measurement:
             hardware=_hardware(sweep.ranks, chosen.answers),
             trust=proven,
             neighbours=neighbours,
-            paths=_reports(outcome) if chosen.library == "nccl+ccore" else paths.of_table(outcome.table),
+            paths=taken,
+            usage=used,
+            proven=settings.read_by(environment, evidence),
         )  # fmt: skip
 
     def _beside(self, chosen: RequestPlan, plan: LaunchPlan) -> Neighbourhood:
@@ -300,6 +314,11 @@ class Measurement:
         faults: tuple[Fault, ...] = ()
         proven: trust.Trust | None = None
         taken: tuple[RankPath, ...] = ()
+        used: tuple[RankUsage, ...] = ()
+        by: Mapping[str, str] = {}
+        without_proof: set[int] = set()
+        most = max(plan.np for plan in plans)
+        wished = dict(self._request.environment)
         for number, plan in enumerate(plans, 1):
             outcome, causes = self._launch(chosen, plan, number, len(plans))
             if outcome is None:
@@ -313,22 +332,35 @@ class Measurement:
             ranks = run.ranks
             finished = tuple(RankProof(rate.rank, "", 0, "") for rate in run.rates)
             faults = merge(causes, run.faults, failure.check_ranks(finished, plan.np))
+            if not faults:
+                used = usage.of_reports(run.usage)
+                evidence = proven_settings.evidence(plan, chosen, proven.log, used, taken)
+                by = settings.read_by(wished, evidence)
+                unproven = proven_settings.faults(wished, evidence)
+                # One rank alone does not communicate, so it reads no variable of a library.
+                if plan.np > 1 or most == 1:
+                    faults = unproven
+                elif unproven:
+                    without_proof.add(plan.np)
             if faults:
                 break
             spread = max(rate.spread for rate in run.rates)
             point = Point(plan.np, len(plan.placements), run.samples_per_s, spread)
             points.append(TrainingPoint(point, run))
-        settings: dict[str, Any] = {}
+        said: dict[str, Any] = {}
         if points:
             environment = environment_of(self._request, plans[-1], chosen)
-            settings = {"program": "torch", **points[-1].run.settings, **environment}
+            said = {"program": "torch", **points[-1].run.settings, **environment}
         return Measured(
             self._request, chosen.library, chosen.launcher.name, None, tuple(points), ranks, tuple(self._launches),
             (*faults, *(proven.faults if proven else ())),
-            settings=settings,
+            settings=said,
             hardware=_hardware(ranks, chosen.answers),
             trust=proven,
             paths=taken,
+            usage=used,
+            proven=by,
+            without_proof=frozenset(without_proof),
         )  # fmt: skip
 
     def _trust(self, plan: LaunchPlan, outcome: Outcome, chosen: RequestPlan) -> trust.Trust:

@@ -111,6 +111,7 @@ class RequestPlan:
             identity=self.identity,
             number=number,
             oversubscribe=self.request.oversubscribe,
+            proving=self.request.proving,
         )
 
 
@@ -124,8 +125,9 @@ def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentit
     library = choose.library(request.library, answers, collective=request.training is None)
     archive = f"{identity.directory}/{ARCHIVE}"
     if request.training is None:
-        # Only the torch program gives each rank what NCCL needs to share a GPU.
-        same_program = request.same_program or request.oversubscribe
+        # Only the torch program gives each rank what NCCL needs to share a GPU, and reports what collective_core read.
+        proving = library == "ccore" and request.proving
+        same_program = request.same_program or request.oversubscribe or proving
         wished = sweep_of(CPU_SWEEP, request)
         choosing = choose.comparable_program if same_program else choose.collective_program
         program = choose.told_of_deadline(
@@ -182,12 +184,13 @@ def launch(
     number: int = 0,
     forward: Sequence[str] = (),
     oversubscribe: bool = False,
+    proving: bool = False,
 ) -> LaunchPlan:
     """Return the launch of ``np`` ranks on these nodes (the launching one first).
 
     ``options`` are variables that the command line names, ``forward`` names of variables that the launcher copies from
-    its own environment. ``oversubscribe``: ranks may share GPUs. Without ``identity`` a person starts the command: it
-    has no launch directory and no rendezvous.
+    its own environment. ``oversubscribe``: ranks may share GPUs. ``proving``: NCCL logs the variables that it reads.
+    Without ``identity`` a person starts the command: it has no launch directory and no rendezvous.
     """
     slots = _slots(answers, np, oversubscribe=oversubscribe)
     counts = spread(slots, np, map_by)
@@ -197,7 +200,7 @@ def launch(
     selector = agreed([member.node for member in members], "socket_ifname")
     env = _environment(
         members, np, library, launcher.name, options, forward, timeout_s=timeout_s, identity=identity, number=number,
-        oversubscribe=oversubscribe,
+        oversubscribe=oversubscribe, proving=proving,
     )  # fmt: skip
     return LaunchPlan(
         launcher=launcher,
@@ -257,6 +260,7 @@ def _environment(
     identity: LaunchIdentity | None,
     number: int,
     oversubscribe: bool,
+    proving: bool,
 ) -> Environment:
     """Return the variables for all ranks, with the precedence of :func:`launch.environment.build`."""
     nodes = [member.node for member in members]
@@ -264,7 +268,11 @@ def _environment(
     settings = Communication(
         library=library, interfaces=nodes[0].interfaces, rdma_devices=agreed(nodes, "rdma_devices")
     )
-    chosen = _chosen(members, library, launcher_name, timeout_s, identity, number) if identity else {}
+    chosen = (
+        _chosen(members, library, launcher_name, timeout_s, identity, number, logged=proving)
+        if identity
+        else {}
+    )
     if library == "nccl+ccore":
         chosen |= {"LD_PRELOAD": choose.nccl_symbols(members), "CCORE_NCCL_REPORT": paths.REPORT_TO}
     if oversubscribe:
@@ -284,16 +292,21 @@ def _chosen(
     timeout_s: float,
     identity: LaunchIdentity,
     number: int,
+    *,
+    logged: bool,
 ) -> dict[str, str]:
-    """Return the variables that clusterctl chooses: the rendezvous, threads, and the log that proves the path."""
+    """Return the variables that clusterctl chooses: the rendezvous, threads, and the log that proves the path.
+
+    ``logged``: NCCL logs in any case, because a variant's settings must be proven.
+    """
     first, alone = members[0], len(members) == 1
     # Across nodes NCCL logs enough to prove which path it takes.
     nccl = backend(library) == "nccl"
-    proving = nccl and not alone
+    proving = nccl and (logged or not alone)
     log = Communication(
         library=library,
         debug="INFO" if proving else "VERSION" if nccl else None,
-        debug_subsystems=trust.SUBSYSTEMS if proving else None,
+        debug_subsystems=(trust.SETTINGS_SUBSYSTEMS if alone else trust.SUBSYSTEMS) if proving else None,
         debug_file=trust.log_file(launcher_name) if proving else None,
         # Ranks of one node use the loopback interface, whatever the node's name resolves to.
         interfaces=interfaces.parse("lo") if alone and not nccl else None,

@@ -30,6 +30,8 @@ class Request:
     """Variables for every rank, with precedence over all others (set by a variant)."""
     same_program: bool = False
     """Whether a collective always runs as the torch program, so that libraries can be compared."""
+    proving: bool = False
+    """Whether a variant of the run sets variables, so that every launch must report which variables it reads."""
     oversubscribe: bool = False
     """Whether several ranks may share a GPU."""
     allow_slow_path: bool = False

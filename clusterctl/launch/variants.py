@@ -15,8 +15,10 @@ _ALIASES = {"gdr": "NCCL_NET_GDR_LEVEL"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Variables that the launch itself sets for every rank.
 _OWN = re.compile(r"MASTER_(ADDR|PORT)|(LOCAL_)?(RANK|WORLD_SIZE)|CCORE_(ROOT_.*|JOB_SECRET)|CLUSTERCTL_.*")
-_READERS: tuple[tuple[str, Library], ...] = (
-    ("NCCL_", "nccl"), ("LIGHT_", "nccl"), ("HOROVOD_", "nccl"), ("GLOO_", "gloo"), ("CCORE_", "ccore"),
+# The libraries that may read the variables of a prefix: collective_core also reads names of other libraries.
+_READERS: tuple[tuple[str, tuple[Library, ...]], ...] = (
+    ("NCCL_", ("nccl",)), ("LIGHT_", ("nccl", "ccore")), ("HOROVOD_", ("nccl", "ccore")), ("AIACC_", ("nccl", "ccore")),
+    ("GLOO_", ("gloo",)), ("CCORE_", ("ccore",)),
 )  # fmt: skip
 # Logging does not change figures.
 _LOGGING = ("NCCL_DEBUG",)
@@ -98,12 +100,12 @@ def require_reader(library: Library, environment: dict[str, str]) -> None:
     for name in environment:
         if name.startswith(_prefixes(library)):
             continue
-        reader = next((reader for prefix, reader in _READERS if name.startswith(prefix)), library)
-        if reader != library:
+        readers = next((readers for prefix, readers in _READERS if name.startswith(prefix)), (library,))
+        if library not in readers:
             raise LaunchError(
-                f"{name} is read by {reader}, not by {library}: the variants would not differ",
-                hint=f"add --library {reader}"
-                + (", which needs GPUs on every node" if reader == "nccl" else ""),
+                f"{name} is read by {readers[0]}, not by {library}: the variants would not differ",
+                hint=f"add --library {readers[0]}"
+                + (", which needs GPUs on every node" if readers[0] == "nccl" else ""),
             )
 
 
@@ -114,7 +116,7 @@ def tunes(name: str, library: Library) -> bool:
 
 
 def _prefixes(library: Library) -> tuple[str, ...]:
-    own = tuple(prefix for prefix, reader in _READERS if reader == backend(library))
+    own = tuple(prefix for prefix, readers in _READERS if backend(library) in readers)
     return (*own, *_IN_FRONT) if library == "nccl+ccore" else own
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from clusterctl.launch.measure import Measured
-from clusterctl.trust import expectation, slow_neighbours, stragglers
+from clusterctl.trust import expectation, slow_neighbours, stragglers, usage
 from clusterctl.trust.expectation import Inputs
 from clusterctl.trust.nccl_log_model import NcclLog
 
@@ -23,6 +23,8 @@ def of_measured(measured: Measured) -> dict[str, Any]:
         found["paths"] = [path.document() for path in measured.paths]
     elif measured.library == "nccl+ccore" and not measured.faults:
         found["paths"] = []
+    if measured.usage or measured.proven:
+        found["usage"] = _usage(measured)
     if shared := measured.settings.get("ranks_per_gpu"):
         found["sharing"] = shared
     if measured.sweep is not None and measured.sweep.rows:
@@ -76,6 +78,20 @@ def _nccl(log: NcclLog) -> dict[str, Any]:
             asdict(graph) for graph in dict.fromkeys(g for process in processes for g in process.graphs)
         ],
         "algorithms": [asdict(choice) for choice in log.choices],
+    }
+
+
+def _usage(measured: Measured) -> dict[str, Any]:
+    """Return the variables that every rank read, what proves the variant's settings, and rank 0's algorithms."""
+    read = [one.read for one in measured.usage]
+    return {
+        "read": {
+            name: value
+            for name, value in (read[0].items() if read else ())
+            if all(name in one for one in read)
+        },
+        "proven": dict(measured.proven),
+        "algorithms": [asdict(calls) for calls in usage.algorithms(measured.usage)],
     }
 
 

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from clusterctl.benchmarks.base import FaultKind
 from clusterctl.benchmarks.scaling import efficiency
 from clusterctl.documents.bench import (
     BenchResult,
@@ -23,7 +24,7 @@ from clusterctl.launch.interleave import Interleaved, Repeated
 from clusterctl.results import noise, proofs
 from clusterctl.results.model import average_busbw, fault_document, from_measured
 
-_PROVEN = ("gpudirect", "nccl", "stragglers", "paths", "sharing")
+_PROVEN = ("gpudirect", "nccl", "stragglers", "paths", "sharing", "usage")
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -47,34 +48,59 @@ def from_interleaved(found: Interleaved, run: str) -> BenchResult:
         if repeats:
             variants.append(_variant(one, repeats, variants[0] if variants else None))
     if variants:
+        variants = [_refused(one, runs) for one, runs in zip(variants, found.variants, strict=False)]
         variants = _judged([variants[0], *(_comparable(one, variants[0]) for one in variants[1:])])
     first = results[0][0]
     proof = {**first.proof, **variants[0].proof, "repeats": found.repeats}
     proof.pop("failures", None)
+    refused = "refused" in proof
     if found.faults:
         proof["failures"] = [fault_document(fault) for fault in found.faults]
     return first.model_copy(
         update={
             "status": BenchStatus.FAILED if found.faults else BenchStatus.OK,
-            "rows": (rows := tuple(_median_row(row, results[0]) for row in first.rows)),
+            "rows": (rows := () if refused else tuple(_median_row(row, results[0]) for row in first.rows)),
             "avg_busbw_gbps": average_busbw(rows),
-            "points": tuple(_median_point(point, variants[0]) for point in first.points),
+            "points": () if refused else tuple(_median_point(point, variants[0]) for point in first.points),
             "proof": proof,
             "variants": tuple(variants),
         }
     )
 
 
-def _comparable(variant: VariantResult, first: VariantResult) -> VariantResult:
-    """Return the variant without ratios if NCCL alone was measured instead of ``nccl+ccore``."""
-    if not any(one.library == "nccl+ccore" and _took_nothing(one) for one in (variant, first)):
+def _refused(variant: VariantResult, one: Repeated) -> VariantResult:
+    """Return the variant without figures, but with the reason, if nothing proves one of its settings."""
+    reasons = [
+        fault.message for run in one.runs for fault in run.faults if fault.kind is FaultKind.SETTING_UNPROVEN
+    ]
+    if not reasons:
         return variant
-    return variant.model_copy(
-        update={
-            "rows": tuple(row.model_copy(update={"ratio": None}) for row in variant.rows),
-            "points": tuple(point.model_copy(update={"ratio": None}) for point in variant.points),
-        }
-    )
+    proof = {**variant.proof, "refused": reasons[0]}
+    return variant.model_copy(update={"rows": (), "points": (), "proof": proof})
+
+
+def _comparable(variant: VariantResult, first: VariantResult) -> VariantResult:
+    """Return the variant without ratios if NCCL alone was measured instead of ``nccl+ccore``.
+
+    If it chose the same algorithms as the first variant, the proof says so.
+    """
+    if any(one.library == "nccl+ccore" and _took_nothing(one) for one in (variant, first)):
+        return variant.model_copy(
+            update={
+                "rows": tuple(row.model_copy(update={"ratio": None}) for row in variant.rows),
+                "points": tuple(point.model_copy(update={"ratio": None}) for point in variant.points),
+            }
+        )
+    own, base = _algorithms(variant), _algorithms(first)
+    if not variant.environment or not own or own != base:
+        return variant
+    usage = {**variant.proof["usage"], "same_algorithms_as": first.name}
+    return variant.model_copy(update={"proof": {**variant.proof, "usage": usage}})
+
+
+def _algorithms(variant: VariantResult) -> set[tuple[str, int, str]]:
+    calls = variant.proof.get("usage", {}).get("algorithms", ())
+    return {(one["operation"], one["size_bytes"], one["algorithm"]) for one in calls}
 
 
 def _judged(variants: Sequence[VariantResult]) -> list[VariantResult]:
@@ -123,7 +149,7 @@ def _variant(one: Repeated, repeats: Sequence[BenchResult], first: VariantResult
         environment=dict(one.variant.environment),
         repeats=len(repeats),
         rows=tuple(rows),
-        points=tuple(_points(repeats, first)),
+        points=tuple(_points(repeats, first, one.runs[0].without_proof)),
         keys=repeats[0].proof.get("keys", {}),
         proof=_proof(one, repeats, rows),
     )
@@ -171,12 +197,16 @@ def _rows(repeats: Sequence[BenchResult], first: VariantResult | None) -> list[V
     return found
 
 
-def _points(repeats: Sequence[BenchResult], first: VariantResult | None) -> list[VariantPoint]:
+def _points(
+    repeats: Sequence[BenchResult], first: VariantResult | None, without_proof: frozenset[int]
+) -> list[VariantPoint]:
     found: list[VariantPoint] = []
     for point in repeats[0].points:
         same = [p.samples_per_s for result in repeats for p in result.points if p.np == point.np]
         speed = spread(same)
         like = next((p for p in first.points if p.np == point.np), None) if first else None
+        # This number of ranks cannot use the variant's settings.
+        like = None if point.np in without_proof else like
         # Efficiency is relative to the point with one rank, which may be missing.
         single = speed if point.np == 1 else next((p.samples_per_s for p in found if p.np == 1), None)
         found.append(

@@ -22,6 +22,7 @@ _MEMBERS = (
     "torchvision_models",
     "trainer",
     "training_sizes",
+    "usage",
     "collectives",
     "collective_perf",
     "neighbours",

@@ -7,6 +7,7 @@ of a row is N/A.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import collectives, entry, neighbours, ranks
+from clusterctl.workloads import collectives, entry, neighbours, ranks, usage
 
 DTYPES: dict[str, torch.dtype] = {
     "float": torch.float32,
@@ -194,14 +195,15 @@ def header(arguments: argparse.Namespace, places: list[dict[str, Any]], shared: 
     return "\n".join(lines)
 
 
-def library_lines(backend: str, device: torch.device) -> list[str]:
-    """Return the lines on the library below the table, with the paths of all ranks; collective."""
+def library_lines(backend: str, device: torch.device, used: usage.Usage) -> list[str]:
+    """Return the lines on the library below the table, with the paths and settings of all ranks; collective."""
     proof = ranks.backend_proof(backend)
-    paths: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(paths, ranks.device_path(backend, device))
+    gathered: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(gathered, (ranks.device_path(backend, device), used.report()))
     return [
         f"# Library {proof['backend']} {proof['version']} {' '.join(proof['libraries'])}",
-        *(f"# Path of rank {rank}: {path}" for rank, path in enumerate(paths) if path is not None),
+        *(f"# Path of rank {rank}: {path}" for rank, (path, _) in enumerate(gathered) if path is not None),
+        *(f"# Usage of rank {rank}: {json.dumps(report)}" for rank, (_, report) in enumerate(gathered)),
     ]
 
 
@@ -223,6 +225,17 @@ def row(
     return f"{size:12d}  {count:12d}  {arguments.datatype:>8s}  {redop:>6s}  {root:>6d}  {halves[0]}  {halves[1]}"
 
 
+def gather_places(place: ranks.Place, device: torch.device) -> list[dict[str, Any]]:
+    """Return the processes and devices of all ranks; collective."""
+    gathered: list[Any] = [None] * place.world_size
+    mine = {
+        "rank": place.rank, "pid": os.getpid(), "host": place.host, "local": place.local_rank,
+        "device": ranks.device_name(device),
+    }  # fmt: skip
+    dist.all_gather_object(gathered, mine)
+    return gathered
+
+
 def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     """Sweep the sizes on this rank; rank 0 prints; return 1 if an element was wrong, else 0."""
     device = ranks.choose_device(place, arguments.device)
@@ -236,12 +249,8 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         os.environ.setdefault("NCCL_GRAPH_MIXING_SUPPORT", "0")
     shared = ranks.sharing(place, backend, device)
     ranks.join(place, backend, device, arguments.timeout + 30.0)
-    gathered: list[Any] = [None] * place.world_size
-    mine = {
-        "rank": place.rank, "pid": os.getpid(), "host": place.host, "local": place.local_rank,
-        "device": ranks.device_name(device),
-    }  # fmt: skip
-    dist.all_gather_object(gathered, mine)
+    gathered = gather_places(place, device)
+    used = usage.Usage(backend, joined=True)
 
     def say(text: str) -> None:
         if place.rank == 0:
@@ -249,20 +258,20 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
 
     say(header(arguments, gathered, shared))
     dtype = DTYPES[arguments.datatype]
-    width = torch.empty((), dtype=dtype).element_size()
     chosen = collectives.ALL[arguments.name]
     factor = chosen.bus_factor(place.world_size)
-    parts = place.world_size if chosen.split else 1
+    unit = torch.empty((), dtype=dtype).element_size() * (place.world_size if chosen.split else 1)
     bandwidths: list[float] = []
     wrong_total = 0
     wanted = sizes(arguments.minbytes, arguments.maxbytes, arguments.stepfactor)
-    for index, count in enumerate(counts(wanted, width * parts)):
-        size = count * width * parts
+    for index, count in enumerate(counts(wanted, unit)):
+        size = count * unit
         buffers = collectives.make(chosen, count, dtype, device, arguments.op)
         if index == 0 and arguments.warmup_iters > 0:
             settle(lambda made=buffers: chosen.call(made), size, device)  # type: ignore[misc]
         for _ in range(max(1, arguments.warmup_iters)):
             chosen.call(buffers)
+        used.skip()
         if device.type == "cpu":
             dist.barrier()
         elapsed = [
@@ -272,6 +281,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
             )
             for graph in graphs(arguments.cudagraph, size, device)
         ]  # fmt: skip
+        used.look()
         means = torch.tensor(elapsed, dtype=torch.float64, device=device)
         dist.all_reduce(means)
         time_us = fair_us(means.tolist(), size) / place.world_size
@@ -282,8 +292,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         say(row(arguments, chosen, size, count, (time_us, algbw, algbw * factor), wrong))
     say(f"# Out of bounds values : {wrong_total} {'FAILED' if wrong_total else 'OK'}")
     say(f"# Avg bus bandwidth    : {sum(bandwidths) / len(bandwidths):g}\n#")
-    for line in library_lines(backend, device):
-        say(line)
+    say("\n".join(library_lines(backend, device, used)))
     # A sweep of small messages only (preflight: 8 bytes) does not measure neighbours, which needs large ones.
     if arguments.maxbytes >= neighbours.LEAST_SWEEP_BYTES:
         for line in neighbours.lines([p["host"] for p in gathered], device):

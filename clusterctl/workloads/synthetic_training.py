@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import bert, entry, ranks, records, torchvision_models
+from clusterctl.workloads import bert, entry, ranks, records, torchvision_models, usage
 from clusterctl.workloads.bert_task import PHASES, BertPretraining
 from clusterctl.workloads.image_task import ImageClassification
 from clusterctl.workloads.models import MODELS
@@ -111,10 +111,12 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         arguments.seed, arguments.data == "fresh",
     )  # fmt: skip
     trainer = Trainer(task, ways, place, device)
+    used = usage.Usage(backend, joined=place.world_size > 1)
     windows = Windows(sizes.warmup, sizes.windows, sizes.steps_per_window)
 
     def report(number: int, rate: float) -> None:
         """Print a window for those who watch; the results are those of the records at the end."""
+        used.look()
         if place.rank == 0:
             records.emit(
                 "window", rank=0, number=number, windows=windows.count, samples_per_s=rate, sample=task.sample
@@ -152,6 +154,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         "ranks_per_gpu": shared,
         "path": ranks.device_path(backend, device) if place.world_size > 1 else None,
         "torch": torch.__version__,
+        "usage": used.report(),
         "proof": ranks.backend_proof(backend) if place.world_size > 1 else {"backend": "none"},
     }
     records.emit("rank", **fields)

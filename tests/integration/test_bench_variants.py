@@ -77,6 +77,36 @@ def test_a_variable_reaches_the_ranks_of_its_variant_alone(bench, tmp_path):
     assert two["points"][0]["ratio"] > 0
 
 
+def test_a_ratio_needs_settings_that_the_library_reports(bench):
+    """Of three variants, collective_core reads two; no operation of this run is a top-k all_reduce."""
+    variants = (
+        "ccore,ccore+LIGHT_2D_ALLREDUCE=0,ccore+CCORE_ALGO=all_reduce:ring,ccore+CCORE_TOPK_ALLREDUCE=1"
+    )
+    done = bench("--compare", variants, "--repeats", "2", *TWO, *SHORT, "--json")
+    assert done.returncode == 10, done.stderr
+    plain, alias, ring, top_k = json.loads(done.stdout)["variants"]
+    assert {row["algorithm"] for row in ring["proof"]["usage"]["algorithms"] if row["size_bytes"]} == {"ring"}
+    assert alias["proof"]["usage"]["proven"] == {"LIGHT_2D_ALLREDUCE": "the ranks' reports"}
+    assert all(row["ratio"] > 0 for one in (alias, ring) for row in one["rows"])
+    assert top_k["rows"] == []
+    assert "nothing in this run read CCORE_TOPK_ALLREDUCE" in top_k["proof"]["refused"]
+    # The first launch of the variant ended the run.
+    assert [one["repeats"] for one in (plain, alias, ring, top_k)] == [1, 1, 1, 1]
+    assert "hint: leave it out: bench runs no top-k all_reduce" in done.stderr
+
+
+def test_gloo_is_compared_only_by_variables_that_torch_reads(bench):
+    done = bench(
+        "--compare", "gloo,gloo+GLOO_SOCKET_IFNAME=lo,gloo+UCX_TLS=tcp", "--repeats", "1", *TWO, *SHORT
+    )
+    assert done.returncode == 10, done.stderr
+    assert "settings in effect: GLOO_SOCKET_IFNAME (the ranks' reports)" in done.stdout
+    assert (
+        "setting-unproven: variant gloo+UCX_TLS=tcp: not compared: nothing in this run read UCX_TLS"
+        in done.stderr
+    )
+
+
 def test_gdr_levels_without_nccl_are_refused_with_a_reason(bench):
     done = bench("--compare", "gdr=0,gdr=2", "--library", "gloo", *TWO, *SHORT)
     assert done.returncode == 10, done.stderr

@@ -111,14 +111,44 @@ def _path(entry: Mapping[str, Any]) -> str:
     return f"{entry['path']}; {calls}"
 
 
+def usage(entry: Mapping[str, Any]) -> list[str]:
+    """Return the lines on a variant's proven settings and on algorithms (``proof.usage``)."""
+    found = [f"settings in effect: {name} ({by})" for name, by in entry["proven"].items()]
+    if algorithms := _algorithms(entry["algorithms"]):
+        found.append(f"algorithms: {algorithms}")
+    if other := entry.get("same_algorithms_as"):
+        found.append(
+            f"note: the algorithms are those of {other} at every size, so these settings changed none"
+        )
+    return found
+
+
+def _algorithms(calls: Sequence[Mapping[str, Any]]) -> str:
+    """Return the algorithms with the range of their sizes: ``all_reduce oneshot 1K-64K``."""
+    sizes: dict[tuple[str, str], list[int]] = {}
+    for one in calls:
+        if one["size_bytes"]:  # a barrier carries no data
+            sizes.setdefault((one["operation"], one["algorithm"]), []).append(one["size_bytes"])
+    return ", ".join(
+        f"{operation} {algorithm} {size(min(found))}"
+        + (f"-{size(max(found))}" if len(set(found)) > 1 else "")
+        for (operation, algorithm), found in sizes.items()
+    )
+
+
+def refused(entry: str) -> list[str]:
+    """Return the line on a variant that is not compared (``proof.refused``)."""
+    return [entry]
+
+
 def sharing(entry: str) -> list[str]:
     """Return the line on ranks that share a GPU (``proof.sharing``)."""
     return [f"ranks per GPU: {entry}; these figures are not those of as many GPUs"]
 
 
 _PARTS: dict[str, Callable[[Any], list[str]]] = {
-    "paths": paths, "sharing": sharing, "expected": expected, "gpudirect": gpudirect, "stragglers": stragglers,
-    "baseline": baseline,
+    "refused": refused, "usage": usage, "paths": paths, "sharing": sharing, "expected": expected,
+    "gpudirect": gpudirect, "stragglers": stragglers, "baseline": baseline,
 }  # fmt: skip
 
 

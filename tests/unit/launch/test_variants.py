@@ -7,6 +7,7 @@ from clusterctl.errors import ClusterctlError, UsageError
 from clusterctl.inventory.model import Node
 from clusterctl.launch.assume import assumed
 from clusterctl.launch.identity import SHOWN
+from clusterctl.launch.interleave import request_of
 from clusterctl.launch.plan import plan
 from clusterctl.launch.request import Request
 from clusterctl.launch.variants import Variant, parse_variants, require_reader, without_effect
@@ -105,3 +106,27 @@ def test_repeats_without_variants_are_one_variant():
     assert bench_compare.chosen("gdr=0,gdr=2", None, "nccl")[1] == 3
     with pytest.raises(UsageError, match="--compare and --library both name libraries"):
         bench_compare.chosen("nccl,ccore", None, "nccl")
+
+
+@pytest.mark.parametrize(("proving", "level"), [(False, "VERSION"), (True, "INFO")])
+def test_nccl_on_one_node_logs_what_it_reads_if_a_variant_sets_variables(proving, level):
+    node = Node(name="a", address="a", slots=1)
+    request = Request(None, {}, None, None, "nccl", "openmpi", None, 60.0, proving=proving)
+    (launch,) = plan(request, [assumed(node)], SHOWN).launches()
+    env = dict(launch.env)
+    assert env["NCCL_DEBUG"] == level
+    assert env.get("NCCL_DEBUG_SUBSYS") == ("INIT,ENV" if proving else None)
+
+
+def test_every_variant_of_collective_core_runs_the_program_that_reports_settings():
+    variants = parse_variants("ccore,ccore+CCORE_2D=0")
+    plain = Request(None, {}, None, None, None, "openmpi", None, 60.0)
+    node = Node(name="a", address="a", slots=1)
+    plans = [plan(request_of(plain, one, variants), [assumed(node)], SHOWN) for one in variants]
+    assert [made.program.torch for made in plans] == [True, True]
+
+
+def test_collective_core_reads_names_of_other_libraries():
+    require_reader("ccore", {"LIGHT_2D_ALLREDUCE": "0", "HOROVOD_AUTOTUNE": "1"})
+    with pytest.raises(ClusterctlError, match="read by nccl, not by gloo"):
+        require_reader("gloo", {"LIGHT_2D_ALLREDUCE": "0"})

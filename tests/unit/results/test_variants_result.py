@@ -23,6 +23,7 @@ from clusterctl.results import record
 from clusterctl.results.variants import from_interleaved, spread
 from clusterctl.trust.links import NodeLinks, NvLink
 from clusterctl.trust.paths import RankPath
+from clusterctl.trust.usage import Calls, RankUsage
 
 PROOF = (RankProof(0, "gpu1", 7, "cuda:0 H200"), RankProof(1, "gpu1", 8, "cuda:1 H200"))
 ABSENT = Half(None, None, None, None)
@@ -233,6 +234,55 @@ def test_a_variant_that_fails_ends_the_run_and_is_named():
     assert document["proof"]["failures"][0]["message"].startswith("variant ccore, repeat 1 of 3")
     assert document["variants"][1]["rows"] == []
     assert "ccore us" in variants_table.render(result)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_variant_with_an_unproven_setting_has_no_figures(first):
+    fault = Fault(FaultKind.SETTING_UNPROVEN, "not compared: nothing in this run read LIGHT_X")
+    refused = (
+        Variant("nccl+LIGHT_X=1", "nccl", (("LIGHT_X", "1"),)),
+        [replace(sweep("nccl", 1.0, 1.0), faults=(fault,))],
+    )
+    plain = (Variant("nccl", "nccl"), [sweep("nccl", 10.0, 900.0)])
+    result = from_interleaved(interleaved(*([refused] if first else [plain, refused]), faults=(fault,)), "r")
+    last = result.variants[-1]
+    assert (last.rows, last.points, last.proof["refused"]) == ((), (), fault.message)
+    assert result.status.value == "failed"
+    assert (result.rows == ()) is first
+    assert fault.message in variants_table.render(result)
+
+
+def test_settings_that_change_no_algorithm_are_named_beside_the_ratio():
+    def usage(algorithm):
+        return (
+            RankUsage(
+                0, "ccore", {"CCORE_2D": "0"}, {}, ("shm",), (Calls("all_reduce", 1024, algorithm, 20),)
+            ),
+        )
+
+    def render(algorithm):
+        plain = replace(sweep("ccore", 10.0, 900.0), usage=usage("oneshot"))
+        other = replace(
+            sweep("ccore", 9.0, 800.0), usage=usage(algorithm), proven={"CCORE_2D": "the ranks' reports"}
+        )
+        variants = (
+            (Variant("ccore", "ccore"), [plain]),
+            (Variant("ccore+CCORE_2D=0", "ccore", (("CCORE_2D", "0"),)), [other]),
+        )
+        return variants_table.render(from_interleaved(interleaved(*variants, repeats=1), "r"))
+
+    note = "ccore+CCORE_2D=0: note: the algorithms are those of ccore at every size"
+    assert note in render("oneshot")
+    assert note not in render("ring")
+    assert "ccore+CCORE_2D=0: settings in effect: CCORE_2D (the ranks' reports)" in render("ring")
+    assert "ccore+CCORE_2D=0: algorithms: all_reduce ring 1 KiB" in render("ring")
+
+
+def test_too_few_ranks_for_a_setting_give_no_ratio():
+    plain = (Variant("default"), [training("ccore", 100.0, 180.0)])
+    other = (Variant("CCORE_2D=0"), [replace(training("ccore", 110.0, 200.0), without_proof=frozenset({1}))])
+    points = from_interleaved(interleaved(plain, other, repeats=1), "r").variants[1].points
+    assert [point.ratio is None for point in points] == [True, False]
 
 
 def test_without_variants_the_document_has_none():

@@ -1,0 +1,220 @@
+"""Judge whether the settings of a variant took effect: each variable must be proven by the library that reads it.
+
+The proof of NCCL's variables is its log, which lists each one that it reads (subsystem ENV). collective_core, torch and
+the torch program report theirs. A variable that was read, but that no measured operation can depend on, is not proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from clusterctl.trust.nccl_log_model import NcclLog
+from clusterctl.trust.paths import RankPath
+from clusterctl.trust.usage import RankUsage
+
+_NO_TOP_K = "leave it out: bench runs no top-k all_reduce"
+# It also holds the measured times, which do not depend on the tuner.
+_ALWAYS = ("CCORE_CACHE_DIR",)
+_OFF = ("0", "false", "no", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Hold what one launch of ``np`` ranks left: their reports, NCCL's log (None: there is none), and their paths."""
+
+    np: int
+    library: str
+    usage: tuple[RankUsage, ...] = ()
+    log: NcclLog | None = None
+    paths: tuple[RankPath, ...] = ()
+    debug: str | None = None
+    """NCCL_DEBUG of the ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """Hold a variable without a proof: what is wrong, what was expected, and what to do."""
+
+    name: str
+    why: str
+    expected: str
+    hint: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.why}; expected {self.expected}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """Hold what the operations of a run must have done so that variables with this prefix can affect them."""
+
+    prefixes: tuple[str, ...]
+    holds: Callable[[Sequence[RankUsage]], bool]
+    expected: str
+    hint: str
+
+
+def _operation(name: str) -> Callable[[Sequence[RankUsage]], bool]:
+    return lambda usage: any(call.operation == name for one in usage for call in one.calls)
+
+
+def _transport(name: str) -> Callable[[Sequence[RankUsage]], bool]:
+    return lambda usage: any(name in one.transports for one in usage)
+
+
+def _switched(*names: str, on: bool) -> Callable[[Sequence[RankUsage]], bool]:
+    def holds(usage: Sequence[RankUsage]) -> bool:
+        return any(
+            name in one.read and (one.read[name].lower() not in _OFF) is on for one in usage for name in names
+        )
+
+    return holds
+
+
+_CONDITIONS = (
+    _Condition(
+        ("CCORE_TOPK_", "LIGHT_TOPK_"), _operation("topk_all_reduce"), "a top-k all_reduce among the operations",
+        _NO_TOP_K,
+    ),
+    _Condition(
+        ("CCORE_CPU_REDUCE_",), _operation("cpu_reduce"), "a cpu_reduce among the operations",
+        "leave it out: bench does not call cpu_reduce",
+    ),
+    _Condition(
+        ("CCORE_2D", "CCORE_HIERARCHICAL_", "LIGHT_2D_", "LIGHT_HIERARCHICAL_", "HOROVOD_HIERARCHICAL_ALLREDUCE",
+         "HOROVOD_TORUS_"),
+        _operation("all_reduce"), "an all_reduce among the measured operations",
+        "measure all_reduce, or a training",
+    ),
+    _Condition(
+        ("CCORE_TCP_", "CCORE_SOCKET_", "HOROVOD_GLOO_IFACE"), _transport("tcp"), "data that goes over TCP",
+        "measure on two or more nodes, or add CCORE_TRANSPORT=tcp to the variant",
+    ),
+    _Condition(
+        ("CCORE_SHM_", "CCORE_CMA"), _transport("shm"), "data that goes through shared memory",
+        "measure with several ranks per node",
+    ),
+    _Condition(
+        ("CCORE_AUTOTUNE_", "HOROVOD_AUTOTUNE_", "AIACC_AUTOTUNE_", "CCORE_CACHE_", "AIACC_CONFIG_CACHE_"),
+        _switched("CCORE_AUTOTUNE", "HOROVOD_AUTOTUNE", on=True), "the tuner to be on",
+        "add CCORE_AUTOTUNE=1 to the variant",
+    ),
+    _Condition(
+        ("CCORE_CACHE_UPDATE_", "CCORE_CACHE_MODEL", "AIACC_CONFIG_CACHE_UPDATE_"),
+        _switched("CCORE_CACHE_DISABLE", "AIACC_CONFIG_CACHE_DISABLE", on=False), "the cache of choices to be on",
+        "add CCORE_CACHE_DISABLE=0 to the variant",
+    ),
+)  # fmt: skip
+
+
+def unproven(environment: Mapping[str, str], evidence: Evidence) -> tuple[Unproven, ...]:
+    """Return each variable of the environment that the evidence does not prove to be in effect, with the reason."""
+    found = (_judge(name, value, evidence) for name, value in environment.items())
+    return tuple(one for one in found if one is not None)
+
+
+def read_by(environment: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
+    """Return the source of the proof of each variable that is proven."""
+    missing = {one.name for one in unproven(environment, evidence)}
+    return {name: _source(name, evidence) for name in environment if name not in missing}
+
+
+def _judge(name: str, value: str, evidence: Evidence) -> Unproven | None:
+    if not value:
+        return Unproven(
+            name, f"{name} is empty, which no library reports as read", "a value",
+            f"compare with `default`, and remove {name} from `env` of the inventory",
+        )  # fmt: skip
+    if _in_nccl_log(name, evidence) or _in_front(name, value, evidence):
+        return None
+    reports = evidence.usage
+    ignored = next((one.ignored[name] for one in reports if name in one.ignored), None)
+    if ignored is not None:
+        return Unproven(
+            name, f"{name} had no effect: {ignored}", "it to take effect on every rank",
+            f"remove the other setting, or compare without {name}",
+        )  # fmt: skip
+    if not _read_by_all(name, evidence):
+        return _not_read(name, evidence)
+    for condition in _CONDITIONS:
+        if name.startswith(condition.prefixes) and name not in _ALWAYS and not condition.holds(reports):
+            return Unproven(
+                name,
+                f"{name} was read, but no operation of this run depends on it",
+                condition.expected,
+                condition.hint,
+            )
+    return None
+
+
+def _read_by_all(name: str, evidence: Evidence) -> bool:
+    ranks = {one.rank for one in evidence.usage if name in one.read}
+    return len(ranks) == evidence.np
+
+
+def _in_nccl_log(name: str, evidence: Evidence) -> bool:
+    """Tell whether NCCL logged that it read this variable; it logs some of them on one rank only."""
+    return evidence.log is not None and any(name in process.settings for process in evidence.log.processes)
+
+
+def _in_front(name: str, value: str, evidence: Evidence) -> bool:
+    """Tell whether the reports of collective_core's NCCL-symbol library prove one of the two that it shows."""
+    if evidence.library != "nccl+ccore" or len({path.rank for path in evidence.paths}) != evidence.np:
+        return False
+    if name == "CCORE_NCCL":
+        return True
+    return name == "CCORE_CUDA_PATH" and all(f"path {value}" in (path.path or "") for path in evidence.paths)
+
+
+def _source(name: str, evidence: Evidence) -> str:
+    if _in_nccl_log(name, evidence):
+        return "NCCL's log"
+    if evidence.library == "nccl+ccore" and not _read_by_all(name, evidence):
+        return "the report of collective_core's NCCL-symbol library"
+    return "the ranks' reports"
+
+
+def _not_read(name: str, evidence: Evidence) -> Unproven:
+    """Return why nothing proves that this variable was read."""
+    nothing = f"nothing in this run read {name}"
+    if evidence.library == "nccl+ccore" and name.startswith("CCORE_"):
+        return Unproven(
+            name, f"nothing in this run proves that {name} was read: collective_core's NCCL-symbol library reports "
+            "only CCORE_NCCL and the path of CCORE_CUDA_PATH",
+            "one of these, with a report of every rank", "measure it with --library ccore",
+        )  # fmt: skip
+    if evidence.library.startswith("nccl"):
+        if evidence.log is None or not evidence.log.processes:
+            return Unproven(
+                name, f"{nothing}, or NCCL did not log it (NCCL_DEBUG={evidence.debug or 'unset'})",
+                f"a line `{name} set by environment` in NCCL's log",
+                "remove NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE from the variant and from `env` of the "
+                "inventory",
+            )  # fmt: skip
+        return Unproven(
+            name, f"{nothing}: NCCL's log names each variable that NCCL reads, but not this one",
+            f"a line `{name} set by environment` in NCCL's log", _hint(name, evidence.library),
+        )  # fmt: skip
+    if not evidence.usage or any(one.reported_by == "none" for one in evidence.usage):
+        return Unproven(
+            name, f"{nothing}, or the ranks did not report it",
+            f"a report of each of {evidence.np} ranks that names {name}",
+            "measure with two or more ranks; with --library ccore, install this version's collective_core on the nodes",
+        )  # fmt: skip
+    reader = (
+        "collective_core's report" if evidence.library == "ccore" else f"the report on {evidence.library}"
+    )
+    return Unproven(
+        name, f"{nothing}: {reader} names each variable that was read, but not this one",
+        f"{name} in the report of every rank", _hint(name, evidence.library),
+    )  # fmt: skip
+
+
+def _hint(name: str, library: str) -> str:
+    if name.startswith(("CCORE_TOPK_", "LIGHT_TOPK_")):
+        return _NO_TOP_K
+    if library != "ccore" and name.startswith(("LIGHT_", "HOROVOD_", "AIACC_")):
+        return f"leave it out, or let collective_core read it where it has this name: --compare ccore,ccore+{name}=..."
+    return "check its spelling and the library that reads it, or leave it out"

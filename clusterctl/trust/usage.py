@@ -1,0 +1,97 @@
+"""What each rank reported to have used: variables of its environment, and the algorithm of each operation, by size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clusterctl.foreign import NotUnderstood, json_value, lines
+
+_LINE = re.compile(r"# Usage of rank (?P<rank>\d{1,9}): (?P<report>\{.*\})")
+_MOST = 1 << 63
+_MOST_CALLS = 4096
+_WORDS = 500
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Calls:
+    """Hold how many operations of one kind and size in bytes used an algorithm, of those that were looked at."""
+
+    operation: str
+    size_bytes: int
+    algorithm: str
+    calls: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RankUsage:
+    """Hold one rank's report: variables that took effect, and those without effect with the reason.
+
+    ``reported_by`` is the backend that reported; ``none`` if only the program itself did.
+    """
+
+    rank: int
+    reported_by: str
+    read: Mapping[str, str] = field(default_factory=dict)
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    transports: tuple[str, ...] = ()
+    calls: tuple[Calls, ...] = ()
+
+
+def of_table(text: str) -> tuple[RankUsage, ...]:
+    """Return the reports that rank 0 of the torch program printed for all ranks."""
+    found = {}
+    for match in filter(None, map(_LINE.search, lines(text))):
+        try:
+            found[int(match["rank"])] = json_value(match["report"])
+        except NotUnderstood:
+            continue
+    return of_reports(found.items())
+
+
+def of_reports(reports: Iterable[tuple[int, object]]) -> tuple[RankUsage, ...]:
+    """Return the reports of these ranks; what is malformed is left out, so that it proves nothing."""
+    return tuple(_usage(rank, report) for rank, report in reports if isinstance(report, dict))
+
+
+def algorithms(usage: Sequence[RankUsage]) -> tuple[Calls, ...]:
+    """Return the operations of rank 0, which the other ranks share."""
+    return next((one.calls for one in usage if one.rank == 0), ())
+
+
+def _usage(rank: int, report: Mapping[str, Any]) -> RankUsage:
+    return RankUsage(
+        rank,
+        _text(report.get("reported_by")) or "none",
+        _texts(report.get("read")),
+        _texts(report.get("ignored")),
+        tuple(filter(None, map(_text, _list(report.get("transports"))))),
+        tuple(sorted(filter(None, map(_calls, _list(report.get("calls")))))),
+    )
+
+
+def _calls(entry: object) -> Calls | None:
+    if not isinstance(entry, dict):
+        return None
+    operation, algorithm = _text(entry.get("operation")), _text(entry.get("algorithm"))
+    size, calls = entry.get("bytes"), entry.get("calls")
+    if not operation or type(size) is not int or type(calls) is not int:
+        return None
+    if not (0 <= size < _MOST and 0 < calls < _MOST):
+        return None
+    return Calls(operation, size, algorithm, calls)
+
+
+def _list(value: object) -> list[Any]:
+    return value[:_MOST_CALLS] if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value[:_WORDS] if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> dict[str, str]:
+    named = value.items() if isinstance(value, dict) else ()
+    return {name[:_WORDS]: _text(said) for name, said in named if isinstance(name, str)}

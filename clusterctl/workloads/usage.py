@@ -1,0 +1,62 @@
+"""Report which variables this rank read, and which algorithms collective_core used, so that variants can be proven."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import torch
+
+# torch reads these when it creates a group of the backend gloo (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp and
+# GlooDeviceFactory.cpp).
+GLOO_READS = ("GLOO_SOCKET_IFNAME", "GLOO_DEVICE_TRANSPORT")
+_THREADS = "OMP_NUM_THREADS"
+
+
+class Usage:
+    """Collect what this rank uses; made after the process group is joined, or with ``joined`` False without one."""
+
+    def __init__(self, backend: str, *, joined: bool) -> None:
+        self._backend = backend if joined else "none"
+        self._recorder: Any = None
+        if self._backend == "ccore":
+            # An older collective_core has no recorder; its settings then stay unproven.
+            make = getattr(importlib.import_module("collective_core.torch"), "usage_recorder", None)
+            self._recorder = make() if make is not None else None
+
+    def skip(self) -> None:
+        """Leave out the operations up to now, which are not measured."""
+        if self._recorder is not None:
+            self._recorder.skip()
+
+    def look(self) -> None:
+        """Count the operations since the last call; outside of the measured time."""
+        if self._recorder is not None:
+            self._recorder.look()
+
+    def report(self) -> dict[str, Any]:
+        """Return the report of this rank, see :mod:`clusterctl.trust.usage`."""
+        found: dict[str, Any] = {"reported_by": self._backend, "read": _read_by_torch(self._backend)}
+        if self._recorder is None:
+            return found if self._backend != "ccore" else {**found, "reported_by": "none"}
+        used = self._recorder.usage()
+        calls = [
+            {"operation": operation, "bytes": size, "algorithm": algorithm, "calls": count}
+            for (operation, size, algorithm), count in sorted(used.calls.items())
+        ]
+        return {
+            **found,
+            "read": {**found["read"], **used.read},
+            "ignored": used.ignored,
+            "transports": list(used.transports),
+            "calls": calls,
+        }
+
+
+def _read_by_torch(backend: str) -> dict[str, str]:
+    """Return the variables that torch or this program has read, from a known list."""
+    names = [name for name in GLOO_READS if backend == "gloo" and os.environ.get(name)]
+    if os.environ.get(_THREADS) == str(torch.get_num_threads()):
+        names.append(_THREADS)
+    return {name: os.environ[name] for name in names}

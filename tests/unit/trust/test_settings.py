@@ -1,0 +1,128 @@
+"""Which settings of a variant are proven: every library with every kind of variable."""
+
+import json
+
+import pytest
+
+from clusterctl.launch.environment import Library
+from clusterctl.trust import settings, usage
+from clusterctl.trust.nccl_log import LogReader
+from clusterctl.trust.paths import RankPath
+from clusterctl.trust.settings import Evidence
+
+LIBRARIES = Library.__args__
+REPORT = {
+    "reported_by": "ccore",
+    "read": {"OMP_NUM_THREADS": "1"},
+    "ignored": {},
+    "transports": ["shm"],
+    "calls": [{"operation": "all_reduce", "bytes": 1024, "algorithm": "oneshot", "calls": 20}],
+}
+VALUES = {
+    "NCCL_ALGO": "Ring", "NCCL_NO_SUCH": "1", "NCCL_DEBUG": "INFO", "CCORE_2D": "0", "CCORE_ALGO": "all_reduce:ring",
+    "CCORE_TOPK_ALLREDUCE": "1", "CCORE_TOPK_RATIO": "0.1", "CCORE_SHM_RING_BYTES": "65536", "CCORE_TCP_STREAMS": "2",
+    "CCORE_CACHE_DIR": "/d", "CCORE_AUTOTUNE_WINDOW_CALLS": "9", "CCORE_CPU_REDUCE_CHUNK_BYTES": "4096",
+    "CCORE_NCCL": "0", "CCORE_CUDA_PATH": "kernel", "CCORE_CUDA_BLOCKS": "8", "CCORE_NO_SUCH": "1",
+    "LIGHT_2D_ALLREDUCE": "1", "LIGHT_TOPK_ALLREDUCE": "1", "HOROVOD_FUSION_THRESHOLD": "0", "GLOO_SOCKET_IFNAME": "lo",
+    "OMP_NUM_THREADS": "1", "UCX_TLS": "tcp", "EMPTY": "",
+}  # fmt: skip
+# What the library's dump_config names: it lists what it reads, whether an operation depends on it or not.
+DUMPED = {
+    "CCORE_2D", "CCORE_ALGO", "CCORE_TOPK_RATIO", "CCORE_SHM_RING_BYTES", "CCORE_TCP_STREAMS", "CCORE_CACHE_DIR",
+    "CCORE_AUTOTUNE_WINDOW_CALLS", "CCORE_CPU_REDUCE_CHUNK_BYTES", "LIGHT_2D_ALLREDUCE",
+}  # fmt: skip
+PROVEN = {
+    "nccl": {"NCCL_ALGO", "OMP_NUM_THREADS"},
+    "nccl+ccore": {"NCCL_ALGO", "OMP_NUM_THREADS", "CCORE_NCCL", "CCORE_CUDA_PATH"},
+    "gloo": {"GLOO_SOCKET_IFNAME", "OMP_NUM_THREADS"},
+    "ccore": {
+        "CCORE_2D", "CCORE_ALGO", "CCORE_SHM_RING_BYTES", "CCORE_CACHE_DIR", "LIGHT_2D_ALLREDUCE", "OMP_NUM_THREADS",
+    },
+}  # fmt: skip
+
+
+def nccl_log(*lines):
+    reader = LogReader()
+    for rank in (0, 1):
+        text = "".join(f"gpu1:{rank + 7}:{rank + 7} [{rank}] NCCL INFO {line}\n" for line in lines)
+        reader.read_text(text, source=rank)
+    return reader.result()
+
+
+def reports(read, **fields):
+    report = {**REPORT, "read": {**REPORT["read"], **read}, **fields}
+    return usage.of_reports((rank, report) for rank in (0, 1))
+
+
+def evidence(library):
+    """What two ranks of a library leave that reads what it can."""
+    if library == "ccore":
+        return Evidence(2, library, reports({name: VALUES[name] for name in DUMPED}))
+    if library == "gloo":
+        return Evidence(2, library, reports({"GLOO_SOCKET_IFNAME": "lo"}, reported_by="gloo", calls=[]))
+    paths = tuple(RankPath(rank, "path kernel (...)", None, {"ncclAllReduce": 9}) for rank in (0, 1))
+    log = nccl_log("NCCL version 2.28.9+cuda12.9", "NCCL_ALGO set by environment to Ring")
+    front = paths if library == "nccl+ccore" else ()
+    return Evidence(2, library, reports({}, reported_by="nccl", calls=[]), log, front, "INFO")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", VALUES)
+def test_only_what_was_read_and_used_is_proven(library, name):
+    found = settings.unproven({name: VALUES[name]}, evidence(library))
+    assert (not found) == (name in PROVEN[library])
+    assert settings.read_by({name: VALUES[name]}, evidence(library)).keys() == PROVEN[library] & {name}
+    for one in found:
+        assert name in one.message
+        assert "; expected " in one.message
+        assert one.hint
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", [name for name in VALUES if name != "CCORE_NCCL"])
+def test_nothing_is_proven_without_reports(library, name):
+    assert settings.unproven({name: VALUES[name]}, Evidence(2, library))
+
+
+def test_a_report_of_one_rank_proves_nothing_for_two():
+    one = Evidence(2, "ccore", reports({"CCORE_2D": "0"})[:1])
+    assert settings.unproven({"CCORE_2D": "0"}, one)
+
+
+def test_a_setting_that_another_one_overrides_is_named():
+    found = reports({}, ignored={"LIGHT_2D_ALLREDUCE": "CCORE_2D=1 takes precedence"})
+    (one,) = settings.unproven({"LIGHT_2D_ALLREDUCE": "0"}, Evidence(2, "ccore", found))
+    assert one.message.startswith("LIGHT_2D_ALLREDUCE had no effect: CCORE_2D=1 takes precedence")
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("CCORE_TCP_STREAMS", {"transports": ["shm", "tcp"]}),
+        ("CCORE_TOPK_RATIO", {"calls": [{**REPORT["calls"][0], "operation": "topk_all_reduce"}]}),
+        ("CCORE_AUTOTUNE_WINDOW_CALLS", {"CCORE_AUTOTUNE": "1"}),
+    ],
+)
+def test_a_setting_is_proven_once_an_operation_depends_on_it(name, other):
+    read = {name: VALUES[name]}
+    assert settings.unproven(read, Evidence(2, "ccore", reports(read)))
+    fields = {key: value for key, value in other.items() if key in REPORT}
+    more = {key: value for key, value in other.items() if key not in REPORT}
+    assert not settings.unproven(read, Evidence(2, "ccore", reports({**read, **more}, **fields)))
+
+
+def test_a_silenced_log_is_named_as_the_reason():
+    (one,) = settings.unproven({"NCCL_ALGO": "Ring"}, Evidence(2, "nccl", log=nccl_log(), debug="WARN"))
+    assert "NCCL_DEBUG=WARN" in one.message
+    assert "remove NCCL_DEBUG" in one.hint
+
+
+def test_malformed_reports_prove_nothing():
+    lines = [
+        f"# Usage of rank 0: {json.dumps(REPORT)}", "# Usage of rank 1: {", "# Usage of rank 2: {}",
+        '# Usage of rank 3: {"read": 3, "calls": [7, {"operation": "x"}], "transports": {}, "reported_by": []}',
+    ]  # fmt: skip
+    found = usage.of_table("\n".join(lines))
+    assert [(one.rank, one.reported_by, dict(one.read), len(one.calls)) for one in found] == [
+        (0, "ccore", {"OMP_NUM_THREADS": "1"}, 1), (2, "none", {}, 0), (3, "none", {}, 0)
+    ]  # fmt: skip
