@@ -180,12 +180,13 @@ def _applied(engine: Engine, prepared: Prepared, run: RunDir, shown: Shown) -> R
     from clusterctl.cli.session import say_failures
 
     again = shlex.join(("clusterctl", "bootstrap", "--resume", str(run.path)))
+    back = shlex.join(("clusterctl", "undo", prepared.inventory.source or "--local", "--run", run.id))
     try:
         result = engine_of.apply(engine, prepared, run, shown.later)
     except KeyboardInterrupt:
         interrupt.tell("Each node finishes its current step and starts no other.")
         interrupt.tell(f"To continue: {again}")
-        interrupt.tell(f"To undo: clusterctl undo with the same inventory and --run {run.id}")
+        interrupt.tell(f"To undo: {back}")
         raise
     if not shown.on_stdout:
         say_failures(_failures(result))

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import termios
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,14 +27,16 @@ def interrupted(*_arguments, **_named):
     raise KeyboardInterrupt
 
 
-def test_a_bootstrap_says_how_to_go_on_and_how_to_go_back(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("source", "place"), [("my fleet.yaml", "'my fleet.yaml'"), (None, "--local")])
+def test_a_bootstrap_says_how_to_go_on_and_how_to_go_back(tmp_path, monkeypatch, capsys, source, place):
     monkeypatch.setattr(engine_of, "apply", interrupted)
     run = RunDir.create("bootstrap", tmp_path / "runs")
+    prepared = SimpleNamespace(inventory=SimpleNamespace(source=source))
     with pytest.raises(KeyboardInterrupt):
-        bootstrap._applied(None, None, run, Shown(None, None, on_stdout=True, on_screen=False))
+        bootstrap._applied(None, prepared, run, Shown(None, None, on_stdout=True, on_screen=False))
     said = capsys.readouterr().err
     assert f"clusterctl bootstrap --resume {run.path}" in said
-    assert f"clusterctl undo with the same inventory and --run {run.id}" in said
+    assert f"clusterctl undo {place} --run {run.id}\n" in said
 
 
 def test_an_undo_says_that_it_can_be_repeated(tmp_path, monkeypatch, capsys):
