@@ -222,7 +222,11 @@ do_write_value() {
 
 would_write_value() {
   kept path; would=$value
-  kept prior; would="~ write $value to $would"
+  kept prior
+  case $value in
+    *[![:space:]]*) would="~ write $value to $would" ;;
+    *) would="~ clear $would" ;;
+  esac
 }
 
 undo_write_value() {

@@ -22,11 +22,12 @@ def _listed(runner):
 
 
 def test_each_step_is_taken_back_in_words_of_its_own(runner, tmp_path):
-    new, old, mine, value = (runner.root / name for name in ("new", "old", "mine", "value"))
+    new, old, mine, value, empty = (runner.root / name for name in ("new", "old", "mine", "value", "empty"))
     old.write_text("one\nPASSWORD=hunter22\n")
     old.chmod(0o640)
     mine.write_text("mine\n# BEGIN clusterctl mesh\nhad\n# END clusterctl mesh\n")
     value.write_text("a\n")
+    empty.write_text("\n")
     source = tmp_path / "source"
     source.mkdir()
     (source / "Makefile").write_text("all:\n")
@@ -36,11 +37,12 @@ def test_each_step_is_taken_back_in_words_of_its_own(runner, tmp_path):
         WriteBlock("d", str(mine), "mesh", "has"),
         WriteBlock("d", str(mine), "other", "x"),
         WriteValue("d", str(value), "b", "a"),
+        WriteValue("d", str(empty), "b", ""),
         Command("make a mark", ("touch", str(runner.root / "mark")), ("rm", "-f", str(runner.root / "mark"))),
         Command("build it", ("true",), None),
         PutTree("d", str(source), str(runner.root / "tree")),
     )
-    assert [event for _, event in made.events()].count("changed") == 8
+    assert [event for _, event in made.events()].count("changed") == 9
     before = runner.snapshot()
     steps = _listed(runner)
     assert [step.undo for step in reversed(steps)] == [
@@ -49,6 +51,7 @@ def test_each_step_is_taken_back_in_words_of_its_own(runner, tmp_path):
         f"~ restore the block mesh in {mine}",
         f"- remove the block other from {mine}",
         f"~ write a to {value}",
+        f"~ clear {empty}",
         "~ take back: make a mark",
         ". nothing to take back: build it",
         f"- remove the directory {runner.root / 'tree'}",
