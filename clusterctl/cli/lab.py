@@ -92,7 +92,7 @@ def up(
         console.emit_json(_document(labs.status(directory)))
         return
     console.data(_node_table(lab))
-    console.talk(f"next: clusterctl check {_shown(lab.inventory_path)}")
+    console.talk(f"Next: clusterctl check {_shown(lab.inventory_path)}")
     console.talk(f"then: clusterctl lab down --dir {_shown(lab.directory)}")
 
 

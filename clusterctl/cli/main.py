@@ -8,6 +8,7 @@ import gc
 import io
 import os
 import pwd
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -215,7 +216,8 @@ def _run(arguments: list[str]) -> int:
             console.emit_json(_document(error.format_message(), int(error.exit_code), hint))
         said = io.StringIO()
         error.show(file=said)
-        console.error(said.getvalue().rstrip("\n"))
+        # click begins its own message with a capital.
+        console.error(re.sub(r"^Error: ", "error: ", said.getvalue().rstrip("\n"), flags=re.MULTILINE))
         if hint:
             console.error(f"hint: {hint}")
         return int(error.exit_code)

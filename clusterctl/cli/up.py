@@ -177,10 +177,10 @@ def _say(found: tuple[Container, ...], run: RunDir) -> None:
             f"note: memlock is limited on {nodeset.fold(low)}: RDMA cannot register more memory than that; "
             "container.memlock: -1 removes the limit if the engine permits it"
         )
-    console.talk(
-        f"next: clusterctl bench --containers; clusterctl exec -- COMMAND; inventory: {run.path}/containers.yaml"
-    )
-    console.talk("then: clusterctl down")
+    console.talk(f"inventory of the containers: {run.path}/containers.yaml")
+    console.talk("Next: clusterctl bench --containers")
+    console.talk("Next: clusterctl exec -- COMMAND")
+    console.talk("Next: clusterctl down  # removes the containers")
 
 
 def _say_failed(error: UpFailed, run: RunDir, as_json: bool) -> int:

@@ -39,7 +39,7 @@ def test_init_writes_what_the_probe_finds(farm, run_clusterctl, tmp_path):
     words = ("inventory", "init", targets(farm), "-o", str(output), "--group", f"one={farm.nodes[0].address}")
     done = run_clusterctl(*words, env=farm.env)
     assert done.returncode == 1, done.stderr
-    assert "connection refused" in done.stderr and f"next: clusterctl check {output}" in done.stderr
+    assert "connection refused" in done.stderr and f"Next: clusterctl check {output}" in done.stderr
     text = output.read_text()
     assert "no NVIDIA GPU, login as root" in text and "did not answer (refused)" in text
     loaded = load.load(output)
@@ -93,7 +93,7 @@ def test_init_asks_on_a_terminal(farm, clusterctl, tmp_path):
         child.expect(question)
         if answer is not None:
             child.sendline(answer)
-    child.expect("next: clusterctl check\r\n")
+    child.expect("Next: clusterctl check\r\n")
     child.expect(pexpect.EOF)
     assert child.wait() == 0
     (found,) = load.load(tmp_path / "inventory.yaml").nodes

@@ -114,7 +114,8 @@ def init(
     if not printed:
         of_file = "" if output == Path("inventory.yaml") else f" {output}"
         count = len(inventory.nodes)
-        console.talk(f"{output}: {count} node{'' if count == 1 else 's'}; next: clusterctl check{of_file}")
+        console.talk(f"{output}: {count} node{'' if count == 1 else 's'}")
+        console.talk(f"Next: clusterctl check{of_file}")
     raise typer.Exit(1 if unreachable else 0)
 
 

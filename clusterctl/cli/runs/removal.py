@@ -118,7 +118,7 @@ def _remove(
     for other in kept:
         console.talk(f"kept: {other.run}: {other.reason}")
     several = f"{len(going)} run{'' if len(going) == 1 else 's'}"
-    if going and not dry_run and not yes and not console.confirm(f"remove {several}?"):
+    if going and not dry_run and not yes and not console.confirm(f"Remove {several}?"):
         console.talk("nothing was removed")
         return 1
     for run in going if not dry_run else ():

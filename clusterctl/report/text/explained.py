@@ -119,7 +119,10 @@ def render(document: dict[str, Any], *, width: int = 100) -> str:
     """Return a ``clusterctl.explain/1`` document as text; consequences take one line each if a cause was found."""
     several = len(document["files"]) > 1
     findings = document["findings"]
-    read = ", ".join(f"{file['name']} ({file['lines']} lines)" for file in document["files"][:8])
+    read = ", ".join(
+        f"{file['name']} ({file['lines']} line{'' if file['lines'] == 1 else 's'})"
+        for file in document["files"][:8]
+    )
     if len(document["files"]) > 8:
         read += f" and {len(document['files']) - 8} more"
     lines = [f"read {read or 'nothing'}"]
