@@ -13,6 +13,7 @@ import pytest
 SECRET = "hunter2-of-the-killed-run"
 # A seed says when each dies; a longer run by hand: CLUSTERCTL_KILLS=50.
 KILLS = int(os.environ.get("CLUSTERCTL_KILLS", "6"))
+OTHERS_S = 90
 
 
 def directories():
@@ -68,5 +69,9 @@ def test_killed_runs_leave_nothing_after_the_next(bench):
     with bench("-b", "8", "-e", "8", "-n", "1") as last:
         said = last.communicate(timeout=300)[0]
     assert last.returncode == 0, said
-    assert directories() == before
+    # Runs of other tests have such directories too, as long as they last.
+    until = time.monotonic() + OTHERS_S
+    while leftover & directories() and time.monotonic() < until:
+        time.sleep(0.5)
+    assert not leftover & directories()
     assert processes(path.name.removeprefix("clusterctl-") for path in leftover) == []
