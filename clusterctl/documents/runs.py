@@ -15,7 +15,8 @@ class RunOutcome(str, Enum):
     """Name what became of a run.
 
     ``interrupted``: it ended before it wrote its result. ``unfinished``: a bootstrap has steps left. ``up`` and
-    ``down``: the containers of an ``up`` run, or were removed. ``unreadable``: its documents cannot be read.
+    ``down``: the containers of an ``up`` run, or were removed. ``named``: ``locate`` named a node, rail or link, or was
+    inconclusive. ``unreadable``: its documents cannot be read.
     """
 
     RUNNING = "running"
@@ -25,6 +26,7 @@ class RunOutcome(str, Enum):
     UNMET = "unmet"
     PLANNED = "planned"
     CHANGED = "changed"
+    NAMED = "named"
     UNFINISHED = "unfinished"
     BELOW_BASELINE = "below-baseline"
     UP = "up"

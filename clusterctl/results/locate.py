@@ -102,8 +102,15 @@ def exit_code(found: LocateRun) -> int:
 
 
 def named_nodes(document_: Locate) -> tuple[str, ...]:
-    """Return the nodes that were named, each once: both ends of a link are left to the operator."""
+    """Return the nodes that were named, each once: which end of a link is slow is left to the operator."""
     alone = [one.node for one in document_.suspects_alone if one.status is SuspectStatus.NAMED]
     pairs = [one.nodes[0] for one in document_.suspects
              if one.status is SuspectStatus.NAMED and len(one.nodes) == 1]  # fmt: skip
     return tuple(dict.fromkeys([*alone, *pairs, *(one.node for one in document_.sometimes_slow)]))
+
+
+def named(document_: Locate) -> tuple[str, ...]:
+    """Return what was named: nodes, then links as ``gpu01 - gpu02``."""
+    links = [" - ".join(one.nodes) for one in document_.suspects
+             if one.status is SuspectStatus.NAMED and len(one.nodes) == 2]  # fmt: skip
+    return (*named_nodes(document_), *dict.fromkeys(links))

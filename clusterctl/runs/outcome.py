@@ -8,9 +8,11 @@ from typing import Any
 
 from clusterctl import run_ids
 from clusterctl.containers.record import INVENTORY
+from clusterctl.documents.locate import Locate, LocateStatus
 from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.errors import ClusterctlError, ConfigError
 from clusterctl.results import folders
+from clusterctl.results.locate import named
 from clusterctl.rundir import RunDir
 
 _RESULT = {
@@ -19,6 +21,7 @@ _RESULT = {
     "undo": "report",
     "bench": "results",
     "preflight": "preflight",
+    "locate": "results",
     "up": "launch",
 }
 """The stage whose document holds the result, for each command that leaves a run folder."""
@@ -133,6 +136,20 @@ def _preflight(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     return RunEnd(RunOutcome.INTERRUPTED if document is None else RunOutcome(document["status"]))
 
 
+def _locate(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
+    if document is None:
+        return RunEnd(RunOutcome.INTERRUPTED)
+    try:
+        found = Locate.model_validate(document)
+    except ValueError:
+        raise ConfigError("results.json is not a clusterctl.locate/1 document") from None
+    if found.status is LocateStatus.NONE:
+        return RunEnd(RunOutcome.OK)
+    if found.status is LocateStatus.FAILED:
+        return RunEnd(RunOutcome.FAILED)
+    return RunEnd(RunOutcome.NAMED, ", ".join(named(found)) or found.status.value)
+
+
 def _up(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     if document is None:
         return RunEnd(RunOutcome.INTERRUPTED)
@@ -147,5 +164,6 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 _JUDGES = {
-    "check": _check, "bootstrap": _bootstrap, "undo": _changed, "bench": _bench, "preflight": _preflight, "up": _up,
+    "check": _check, "bootstrap": _bootstrap, "undo": _changed, "bench": _bench, "preflight": _preflight,
+    "locate": _locate, "up": _up,
 }  # fmt: skip

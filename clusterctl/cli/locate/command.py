@@ -71,6 +71,7 @@ def locate(
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     runs: cli.RunsOption = None,
+    label: cli.LabelOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
     """Name the node, rail or link that is slow.
@@ -87,6 +88,7 @@ def locate(
     from clusterctl.launch import locate as launching
     from clusterctl.report.text import locate as report
     from clusterctl.results import locate as results
+    from clusterctl.results import locate_history
 
     cli.require_seconds(timeout_s)
     repeat_s = _seconds(repeat) if repeat is not None else 0.0
@@ -94,13 +96,14 @@ def locate(
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     choose.require_servable(launcher, len(session.inventory.nodes))
     asked = launching.request(library, np, launcher, timeout_s)
-    run, found = _measured(session, asked, runs, repeat_s)
+    run, found = _measured(session, asked, runs, label, repeat_s)
     document = results.document(found, run.id)
     run.write("results", document.document())
     if as_json:
         console.emit_json(document.document())
     else:
-        console.data(report.text(document))
+        told = locate_history.lines(locate_history.before(runs, document))
+        console.data("\n".join([report.text(document), *told]), look="locate")
     _say_failures(run, found)
     if hostfile_without is not None and found.located.verdict is not None:
         _write_hostfile(hostfile_without, session, document)
@@ -119,7 +122,7 @@ def _seconds(text: str) -> float:
 
 
 def _measured(
-    session: Session, asked: Request, runs: Path | None, repeat_s: float
+    session: Session, asked: Request, runs: Path | None, label: str | None, repeat_s: float
 ) -> tuple[RunDir, LocateRun]:
     """Measure in a new run folder, which keeps inventory, facts, command and logs."""
     from clusterctl.artifacts import shell
@@ -130,7 +133,7 @@ def _measured(
     from clusterctl.launch import locate as launching
     from clusterctl.rundir import RunDir
 
-    run = RunDir.create("locate", runs)
+    run = RunDir.create("locate", runs, label)
     run.write("inventory", recorded(session.inventory))
 
     def starting(plan: LaunchPlan) -> None:

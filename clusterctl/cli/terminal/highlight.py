@@ -112,12 +112,20 @@ LOOKS: dict[str, tuple[str, ...]] = {
         r"(?m)^--- .*?(?P<bad>, status \d+)",
         r"(?m)^--- .*(?P<doubtful>, the first .*)$",
     ),
+    # What locate named, left open or cleared; below each name, the reason.
+    "locate": (
+        r"(?m)^(?P<heading>locate)(?=: )",
+        r"(?m)(?<=: )(?P<bad>(?:sometimes )?slow)(?=:| alone)",
+        r"(?m)(?P<doubtful>undecided|^inconclusive)",
+        r"(?m)(?<=: )(?P<good>cleared)(?=:)",
+        r"(?m)^    (?P<faint>.*)$",
+    ),
     # The outcome in each row of runs.
     "runs": (
         r"(?m)^(?P<faint>run +(verb|age) .*)$",
         r"(?m) (?P<good>ok|\d+ changed)(?=[ ,:]|$)",
         r"(?m) (?P<bad>failed|below-baseline|\d+ (unmet|failed|unreachable))(?=[ ,:]|$)",
-        r"(?m) (?P<doubtful>unfinished|interrupted|unreadable|running|\d+ unknown)(?=[ ,:]|$)",
+        r"(?m) (?P<doubtful>unfinished|interrupted|unreadable|running|named|\d+ unknown)(?=[ ,:]|$)",
     ),
     # One live line, and the line that a finished phase leaves.
     "progress": (

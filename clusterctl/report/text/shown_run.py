@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from clusterctl.documents.locate import Locate
 from clusterctl.documents.runs import ListedRun
 from clusterctl.inventory import nodeset
+from clusterctl.report.text import locate
 from clusterctl.report.text.run_list import named, said
 from clusterctl.report.text.table import columns
 
@@ -27,13 +29,15 @@ def head(one: ListedRun) -> str:
 
 
 def summary(verb: str, document: Mapping[str, Any]) -> str:
-    """Return what happened on the nodes of a check, bootstrap, undo or up; empty for other runs."""
+    """Return what happened on the nodes of a check, bootstrap, undo, locate or up; empty for other runs."""
     lines: Iterable[str] = ()
     if verb in ("check", "bootstrap", "undo"):
         lines = [*_unreachable(document["nodes"]), *_steps(document["nodes"]), *_verdicts(document["nodes"])]
     elif verb == "up":
         lines = [f"{one['name']}  {one['address']}:{one['port']}" for one in document.get("nodes") or ()]
         lines += [f"{one['name']}  {one['error']}" for one in document.get("failed") or ()]
+    elif verb == "locate":
+        lines = [locate.text(Locate.model_validate(document))]
     elif verb == "preflight":
         lines = [f"{one['status']}  {one['name']}  {one['detail']}" for one in document["rungs"]]
     return "\n".join(lines)
