@@ -35,9 +35,18 @@ def problems(error: ValidationError, document: Document, model: type[BaseModel])
             sentences[path].append(sentence)
     # A union is rejected once per alternative; one problem lists all of them.
     return [
-        InventoryProblem(document.line(path), key_text(path), " or ".join(parts))
+        InventoryProblem(document.line(path), key_text(path), _joined(parts))
         for path, parts in sentences.items()
     ]
+
+
+def _joined(sentences: list[str]) -> str:
+    """Return the sentences as one, with the rejected value named once."""
+    if len(sentences) > 1 and all(one.startswith("expected ") for one in sentences):
+        wanted, values = zip(*(one[len("expected ") :].rsplit(", not ", 1) for one in sentences), strict=True)
+        if len(set(values)) == 1:
+            return f"expected {' or '.join(wanted)}, not {values[0]}"
+    return " or ".join(sentences)
 
 
 def _path(detail: ErrorDetails, tree: Any) -> KeyPath:

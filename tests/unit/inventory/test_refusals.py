@@ -138,8 +138,8 @@ CASES = {
     "wrong union": (
         "version: 1\ndefaults: {requirements: {memlock: lots}}\n" + NODE,
         (
-            "inventory.yaml:2: defaults.requirements.memlock: expected unlimited, not 'lots' or "
-            "expected a whole number, without quotes, not 'lots'"
+            "inventory.yaml:2: defaults.requirements.memlock: "
+            "expected unlimited or a whole number, without quotes, not 'lots'"
         ),
     ),
     "missing identity file": (
