@@ -16,7 +16,8 @@ def _where(result: BenchResult) -> str:
     hosts: dict[str, int] = {}
     for rank in result.proof.get("ranks", ()):
         hosts[rank["host"]] = hosts.get(rank["host"], 0) + 1
-    return ", ".join(f"{host} ({count})" for host, count in hosts.items()) or "nowhere"
+    on = ", ".join(f"{host} ({count})" for host, count in hosts.items())
+    return f"ranks on: {on}" if on else "no rank reported its host"
 
 
 def collective(result: BenchResult) -> str:
@@ -71,7 +72,7 @@ def _kind(result: BenchResult) -> str:
 def render(result: BenchResult) -> str:
     """Return a result as text: benchmark, placement of its ranks, and its table if it has one."""
     title = f"{result.benchmark}{_kind(result)}, library {result.library or '-'}, launcher {result.launcher or '-'}"
-    lines = [title, f"ranks on: {_where(result)}"]
+    lines = [title, _where(result)]
     if result.rows:
         lines.append(collective(result))
     if result.avg_busbw_gbps is not None:

@@ -87,6 +87,8 @@ def test_the_shape_of_a_scaling_curve():
         {"np": 16, "nodes": 2, "efficiency": pytest.approx(0.950611)}
     ]
     assert [rank["host"] for rank in document["proof"]["ranks"]] == ["gpu1", "gpu2"]
+    no_ranks = result.model_copy(update={"proof": {**result.proof, "ranks": []}})
+    assert table.render(no_ranks).splitlines()[1] == "no rank reported its host"
     assert table.render(result).splitlines() == [
         "resnet50, library nccl, launcher openmpi",
         "ranks on: gpu1 (1), gpu2 (1)",
