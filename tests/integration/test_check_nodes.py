@@ -83,6 +83,7 @@ def test_the_page_and_the_table_fold_equal_nodes_and_have_every_reason(sshd_farm
         "check", inventory, "--only", "rdma-link,cluster-file", "--html", str(page), env=farm.env
     )
     assert done.returncode == 1 and "refused" not in done.stderr
+    assert f"\nreport: {page}\n" in done.stderr
     lines = done.stdout.splitlines()
     # All nodes of the farm are this machine, so that there is one row per requirement and no column of nodes.
     assert [line.split()[:2] for line in lines if line.startswith(("status", "unmet"))] == [

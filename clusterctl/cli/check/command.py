@@ -94,6 +94,8 @@ def check(
         say_without_root(judged.facts, judged.verdicts)
     else:
         console.data(output.text(judged, again, every=every, width=console.width()), look="check")
+    if html is not None:
+        console.talk(f"report: {html}")
     if judged.run is not None:
         console.talk(f"run: {judged.run}")
     code = exit_code(judged.document, len(judged.verdicts))
