@@ -89,7 +89,11 @@ def render(document: Mapping[str, Any], *, checked_at: str, next_lines: Sequence
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return f"{count} {_noun(count, noun)}"
+
+
+def _noun(count: int, noun: str) -> str:
+    return noun if count == 1 else f"{noun}s"
 
 
 def _verdict(document: Mapping[str, Any]) -> str:
@@ -107,12 +111,22 @@ def _tiles(document: Mapping[str, Any], answered: Sequence[Mapping[str, Any]]) -
             "Nodes that answered", str(len(answered)), f"of {total}", f"{summary['unreachable']} unreachable"
         ),
         Tile("Nodes without a fault", str(whole), f"of {total}", "every requirement met or not applicable"),
-        Tile("Unmet", str(summary["unmet"]), "verdicts", _of_requirements(answered, "unmet")),
-        Tile("Unknown", str(summary["unknown"]), "verdicts", _of_requirements(answered, "unknown")),
+        Tile(
+            "Unmet",
+            str(summary["unmet"]),
+            _noun(summary["unmet"], "verdict"),
+            _of_requirements(answered, "unmet"),
+        ),
+        Tile(
+            "Unknown",
+            str(summary["unknown"]),
+            _noun(summary["unknown"], "verdict"),
+            _of_requirements(answered, "unknown"),
+        ),
         Tile(
             "Drift",
             str(len(document["drift"])),
-            "facts",
+            _noun(len(document["drift"]), "fact"),
             f"on {_counted(drifting, 'node')}" if drifting else "",
         ),
     ]
