@@ -129,3 +129,12 @@ def test_config_show(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     assert found["CLUSTERCTL_SUDO_PASSWORD"] == ("***", "$CLUSTERCTL_SUDO_PASSWORD")
     assert main(["config", "show"]) == 0
     assert "hunter2" not in shown + capsys.readouterr().out
+
+
+def test_config_show_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setenv("CLUSTERCTL_KNOWN_HOSTS", "/etc/ssh/hosts-of-the-cluster/known_hosts")
+    monkeypatch.setattr("clusterctl.cli.console.width", lambda: 80)
+    assert main(["config", "show"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "    known host keys (from: $CLUSTERCTL_KNOWN_HOSTS)" in lines
+    assert max(map(len, lines)) <= 80
