@@ -169,6 +169,8 @@ def _hint(error: Any) -> str | None:
     if context is None:
         return None
     unknown = getattr(error, "option_name", None)
+    if unknown is None and error.message.startswith("No such command") and "Did you" not in error.message:
+        return f"choose from: {', '.join(context.command.list_commands(context))}"
     if unknown is not None and context.parent is None:
         return f"options of a command follow it: clusterctl COMMAND {unknown}"
     if unknown is not None and verbs.takes_a_program(context.command_path.partition(" ")[2]):

@@ -138,3 +138,8 @@ def test_config_show_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, cap
     lines = capsys.readouterr().out.splitlines()
     assert "    known host keys (from: $CLUSTERCTL_KNOWN_HOSTS)" in lines
     assert max(map(len, lines)) <= 80
+
+
+def test_an_unknown_command_of_a_group_is_refused_with_the_commands_that_it_has(capsys: Capture) -> None:
+    assert main(["config", "nothing"]) == 2
+    assert capsys.readouterr().err.endswith("error: No such command 'nothing'.\nhint: choose from: show\n")
