@@ -110,8 +110,7 @@ def run(
         say(f"note: {note}")
     starting(plan)
     say(
-        f"measuring pairs of {_many(len(plan.placements), 'node')} with {_many(plan.np, 'rank')} "
-        f"through {plan.launcher.name}"
+        f"pairs of {_many(len(plan.placements), 'node')}, {_many(plan.np, 'rank')}, {plan.launcher.name}"
     )
     outcome = runner.run(plan, logs)
     causes = failure.classify(plan, outcome)
