@@ -109,9 +109,7 @@ def run(
     for note in chosen.notes():
         say(f"note: {note}")
     starting(plan)
-    say(
-        f"pairs of {_many(len(plan.placements), 'node')}, {_many(plan.np, 'rank')}, {plan.launcher.name}"
-    )
+    say(f"pairs of {_many(len(plan.placements), 'node')}, {_many(plan.np, 'rank')}, {plan.launcher.name}")
     outcome = runner.run(plan, logs)
     causes = failure.classify(plan, outcome)
     located = (

@@ -229,7 +229,7 @@ def test_an_interrupt_takes_the_ranks_along(clusterctl, tmp_path, number):
     process.send_signal(number)
     done = finish(process, tmp_path)
     assert done.returncode == 130, done.stderr
-    assert "the ranks were ended, and no result is stored" in done.stderr
+    assert "All ranks were ended, and no result is stored." in done.stderr
     assert launch_processes(tmp_path) == []
 
 

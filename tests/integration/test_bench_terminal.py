@@ -39,8 +39,10 @@ def test_rows_arrive_while_the_ranks_run_and_an_interrupt_reports_how_far_it_cam
         child.expect(r".+")
         shown += child.after
     child.sendintr()
-    child.expect(r"interrupted in all_reduce with 2 ranks: [1-4] of 5 sizes; the ranks were ended")
-    child.expect(r"hint: the output so far is in \S+logs")
+    child.expect(
+        r"Interrupted in all_reduce with 2 ranks: [1-4] of 5 sizes\r\nAll ranks were ended, and no result"
+    )
+    child.expect(r"The output so far is in \S+logs\r\nTo measure again: clusterctl bench -i ")
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 130

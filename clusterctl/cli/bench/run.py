@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from clusterctl.cli import console
 from clusterctl.cli.bench import store as bench_store
 from clusterctl.cli.bench import trust as bench_trust
+from clusterctl.cli.terminal import interrupt
 
 if TYPE_CHECKING:
     from clusterctl.benchmarks.base import Fault
@@ -128,8 +129,11 @@ def measure(
                 measured = Measurement(request, runner, logs, say, starting=partial(starting, {})).run()
     except KeyboardInterrupt:
         if live.reached:
-            console.error(f"interrupted in {live.reached}; the ranks were ended, and no result is stored")
-            console.error(f"hint: the output so far is in {logs}")
+            interrupt.tell(f"Interrupted in {live.reached}")
+        interrupt.tell("All ranks were ended, and no result is stored.")
+        if any(logs.rglob("*.log")):
+            interrupt.tell(f"The output so far is in {logs}")
+        interrupt.tell(f"To measure again: {interrupt.command_line()}")
         raise
     run.write("launch", Launch.model_validate({"launches": measured.launches}).document())
     result = (
@@ -166,7 +170,7 @@ def say_end(ended: Ended) -> None:
 def terminable() -> Iterator[None]:
     """Let SIGTERM, and SIGHUP of a closed terminal, end the ranks as Ctrl-C does; nohup still ignores SIGHUP."""
 
-    def interrupt(number: int, _frame: FrameType | None) -> None:
+    def end(number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             # The shell and the kernel each send a SIGHUP; the second must not interrupt the cleanup.
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -175,7 +179,7 @@ def terminable() -> Iterator[None]:
     heard = [signal.SIGTERM, signal.SIGHUP]
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         heard.remove(signal.SIGHUP)
-    before = {number: signal.signal(number, interrupt) for number in heard}
+    before = {number: signal.signal(number, end) for number in heard}
     try:
         yield
     finally:
