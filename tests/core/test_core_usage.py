@@ -32,6 +32,8 @@ def test_variables_are_named_as_they_were_set(monkeypatch: pytest.MonkeyPatch) -
     }  # fmt: skip
     for name, value in given.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("CCORE_JOB_SECRET", "hunter2")
+    assert environment.text("CCORE_JOB_SECRET") == "hunter2"
     assert environment.flag("CCORE_CPU_BINDING", fallback=False)
     read, ignored = settings_in_effect(DUMP)
     assert read == {

@@ -17,6 +17,8 @@ _logger = logging.getLogger("collective_core")
 _BY_NAME = {variable.name: variable for variable in VARIABLES}
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
+# Never part of a report.
+_SECRET = "CCORE_JOB_SECRET"
 _read: dict[str, str] = {}
 
 
@@ -98,7 +100,8 @@ def _found(variable: Variable) -> tuple[str, str]:
     for other, value in given[1:]:
         if value != given[0][1]:
             _warn_once(given[0][0], given[0][1], other, value)
-    _read[given[0][0]] = given[0][1]
+    if variable.name != _SECRET:
+        _read[given[0][0]] = given[0][1]
     return given[0]
 
 
