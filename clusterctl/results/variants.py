@@ -92,7 +92,7 @@ def _comparable(variant: VariantResult, first: VariantResult) -> VariantResult:
             }
         )
     own, base = _algorithms(variant), _algorithms(first)
-    if not variant.environment or not own or own != base:
+    if not variant.environment or "refused" in variant.proof or not own or own != base:
         return variant
     usage = {**variant.proof["usage"], "same_algorithms_as": first.name}
     return variant.model_copy(update={"proof": {**variant.proof, "usage": usage}})

@@ -217,4 +217,6 @@ def _hint(name: str, library: str) -> str:
         return _NO_TOP_K
     if library != "ccore" and name.startswith(("LIGHT_", "HOROVOD_", "AIACC_")):
         return f"leave it out, or let collective_core read it where it has this name: --compare ccore,ccore+{name}=..."
+    if name.startswith("NCCL_"):
+        return "check its spelling; NCCL reads some variables only where they apply, such as NCCL_IB_* with RDMA NICs"
     return "check its spelling and the library that reads it, or leave it out"

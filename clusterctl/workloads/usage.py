@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections import Counter
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ import torch
 # GlooDeviceFactory.cpp).
 GLOO_READS = ("GLOO_SOCKET_IFNAME", "GLOO_DEVICE_TRANSPORT")
 _THREADS = "OMP_NUM_THREADS"
+# Longer lines of a rank are not read.
+_MOST_CALLS = 200
 
 
 class Usage:
@@ -43,7 +46,7 @@ class Usage:
         used = self._recorder.usage()
         calls = [
             {"operation": operation, "bytes": size, "algorithm": algorithm, "calls": count}
-            for (operation, size, algorithm), count in sorted(used.calls.items())
+            for (operation, size, algorithm), count in sorted(Counter(used.calls).most_common(_MOST_CALLS))
         ]
         return {
             **found,

@@ -50,7 +50,7 @@ from clusterctl.secret.scrub import scrubbed_json
 from clusterctl.ssh_text import reader as ssh_reader
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import TransportError
-from clusterctl.trust import paths
+from clusterctl.trust import paths, usage
 from clusterctl.trust.nccl_log import LogReader
 from clusterctl.trust.nccl_transport import parse as parse_transport
 
@@ -212,6 +212,10 @@ def _imported(name: str, kind: kinds.Kind) -> Callable[[str], object]:
 
 _VERSIONS = ("mpirun (Open MPI) 4.1.4", "HYDRA build details:\n  Version:  4.2.1\n")
 _IMPORTS = "unit/inventory/imports"
+_USAGE = (
+    '# Usage of rank 0: {"reported_by":"ccore","read":{"CCORE_2D":"0"},"ignored":{"CCORE_CMA":"not used"},'
+    '"transports":["shm"],"calls":[{"operation":"all_reduce","bytes":8,"algorithm":"ring","calls":3}]}\n'
+)
 _PATHS = (
     "# Path of rank 0: kernel: 2 ranks on one GPU\n"
     '{"schema":"collective_core.nccl/1","pid":7,"communicators":[{"ranks":2,"rank":0,"path":"kernel","why":null}],'
@@ -280,6 +284,7 @@ def parsers() -> tuple[Parser, ...]:
         ),
         Parser("benchmarks.neighbours", lambda text: neighbours.parse(text.splitlines()).document(), (_NEIGHBOURS,)),
         Parser("trust.paths", lambda text: (paths.of_table(text), paths.of_reports({0: text})), (_PATHS,)),
+        Parser("trust.usage", usage.of_table, (_USAGE,)),
         Parser("benchmarks.training", lambda text: training.parse({0: text, 1: text}), (_RECORD,)),
         Parser("benchmarks.nccl_log", _nccl, _files("unit/trust/nccl_logs/*.log")),
         Parser("benchmarks.nccl_transport", parse_transport, ("NET/IB/0(3)/GDRDMA(PCI)/Shared", "P2P/CUMEM")),
