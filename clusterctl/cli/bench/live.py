@@ -127,8 +127,9 @@ class LiveRun(Viewer):
             parts.append(f"about {spoken_time(left, tenths=False)} left")
         name = visible(step.benchmark)
         place = ", ".join([_ranks(step), *_turn(step.turn)])
-        first = _cut(f"{name} ({place}): {', '.join(parts)}", width)
-        return [first, *_table(rows, width, height - 1)]
+        head, state = f"{name} ({place}):", ", ".join(parts)
+        first = [f"{head} {state}"] if len(head) + len(state) < width else [head, f"    {state}"]
+        return [*(_cut(line, width) for line in first[:height]), *_table(rows, width, height - len(first))]
 
     def _time_left(self, elapsed: float) -> float | None:
         """Return an estimate of the remaining seconds of the run; None if too little is known."""
