@@ -9,6 +9,7 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
+from clusterctl.cli.terminal import interrupt
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -148,7 +149,8 @@ def _measured(
             else:
                 progress.say(text)
 
-        with terminable(), runner_of(session, run) as runner:
+        left = "All ranks were ended, and no result is stored."
+        with interrupt.explained(left, "To measure again"), terminable(), runner_of(session, run) as runner:
             found = launching.run(asked, runner, run.folder("logs"), say, starting, repeat_s)
         if found.faults:
             progress.done = ""
