@@ -16,6 +16,7 @@ from pathlib import Path
 
 import bridged_nodes
 import pytest
+from terminal_session import TerminalSession
 
 # Far below what two cores carry, so that it is the network that is slow, whatever else runs here.
 RATE_MBIT = 200
@@ -161,3 +162,17 @@ def test_one_node_is_measured_alone_and_the_report_says_what_pairs_take(run_clus
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("locate: 1 node x 1 rail, 0 rounds, ")
     assert "no pairs were measured: that takes two nodes" in done.stdout
+
+
+def test_an_interrupt_says_what_was_left_and_what_to_type(clusterctl, tmp_path):
+    words = (str(clusterctl), "locate", "--library", "gloo", "--launcher", "local")
+    with TerminalSession(words, cwd=tmp_path) as at:
+        at.until(r"pairs of 1 node, 1 rank, local$")
+        at.type("\x03")
+        assert at.ended() == 130
+        first, *lines = at.screen.splitlines()[-3:]
+        assert first.startswith("Interrupted while locating what is slow after ")
+        assert lines == [
+            "All ranks were ended, and no result is stored.",
+            "To measure again: clusterctl locate --library gloo --launcher local",
+        ]

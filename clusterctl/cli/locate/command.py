@@ -141,7 +141,11 @@ def _measured(
         commands = (Command(np=plan.np, line=shell.line(plan.argv)),)
         run.write("artifacts", Artifacts(commands=commands).document())
 
-    with Progress("Locating what is slow", done="Measured all rounds") as progress:
+    left = "All ranks were ended, and no result is stored."
+    with (
+        interrupt.explained(left, "To measure again"),
+        Progress("Locating what is slow", done="Measured all rounds") as progress,
+    ):
 
         def say(text: str) -> None:
             if text.startswith("note: "):
@@ -149,8 +153,7 @@ def _measured(
             else:
                 progress.say(text)
 
-        left = "All ranks were ended, and no result is stored."
-        with interrupt.explained(left, "To measure again"), terminable(), runner_of(session, run) as runner:
+        with terminable(), runner_of(session, run) as runner:
             found = launching.run(asked, runner, run.folder("logs"), say, starting, repeat_s)
         if found.faults:
             progress.done = ""
