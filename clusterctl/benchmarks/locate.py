@@ -63,7 +63,7 @@ def parse(text: str, node_of_rank: Sequence[str]) -> Located:
     fleet = RankFleet.of(node_of_rank)
     try:
         return _replayed(_records(text), fleet, len(node_of_rank))
-    except (NotUnderstood, KeyError, TypeError, ValueError) as error:
+    except (NotUnderstood, AttributeError, LookupError, TypeError, ValueError) as error:
         fault = Fault(
             FaultKind.UNPARSABLE,
             f"the rates of the run cannot be used: {error!s:.200}",

@@ -20,7 +20,7 @@ import facts_recorded as recorded
 import clusterctl
 from clusterctl import foreign
 from clusterctl.apply import present, records
-from clusterctl.benchmarks import neighbours, perf_output, training
+from clusterctl.benchmarks import locate, neighbours, perf_output, training
 from clusterctl.benchmarks.live_output import LiveOutput
 from clusterctl.benchmarks.without_nccl_log import without_log
 from clusterctl.containers import found as container_found
@@ -241,6 +241,16 @@ _STREAM = (
 )
 HERE = leftovers.this_controller()
 _LEFT = f"0123456789abcdef old {HERE.lease}"
+_LOCATE = "\n".join(
+    f"clusterctl-record {record}"
+    for record in (
+        '{"kind": "locate-devices", "devices": ["cpu", "cpu"]}',
+        *['{"kind": "locate-window", "rates": {"gemm": [5e9, 6.1e9]}}'] * 3,
+        *['{"kind": "locate-round", "rates": [[0, 1, 0, 1.41544]]}'] * 8,
+        '{"kind": "locate-repeated", "rates": [[0, 1, 0, 1.2]]}',
+        '{"kind": "locate-end"}',
+    )
+)
 _NEIGHBOURS = "# Neighbours: 1048576 bytes\n# Neighbours of rank 0 on a: 12.5 GB/s with 1, 11 GB/s with 2\n"
 _PROBE = f"hello\n\n{NONCE} begin root -\n0 root\n\n{NONCE} end root 0\n\n{NONCE} begin memory 100\n/proc/meminfo:MemTotal: 5 kB\n\n{NONCE} end memory 0\n\n{NONCE} done 12.5\n"  # noqa: E501
 _SSH = "Host gpu*\n  Port = 22\n\tUser root\nMatch host a\nProxyJump b\nInclude none\n"
@@ -283,6 +293,7 @@ def parsers() -> tuple[Parser, ...]:
             (_RECORD, *_files("unit/benchmarks/cases/*.txt")),
         ),
         Parser("benchmarks.neighbours", lambda text: neighbours.parse(text.splitlines()).document(), (_NEIGHBOURS,)),
+        Parser("benchmarks.locate", lambda text: locate.parse(text, ("gpu01", "gpu02")), (_LOCATE,)),
         Parser("trust.paths", lambda text: (paths.of_table(text), paths.of_reports({0: text})), (_PATHS,)),
         Parser("trust.usage", usage.of_table, (_USAGE,)),
         Parser("benchmarks.training", lambda text: training.parse({0: text, 1: text}), (_RECORD,)),
