@@ -89,33 +89,12 @@ def test_a_slow_pair_is_a_link_and_names_no_node(locate, fleet):
     assert named(json.loads(done.stdout)) == [(["node01", "node04"], None)], done.stdout
 
 
-@pytest.mark.soak
-def test_a_rank_whose_cpu_is_held_back_is_named_alone(locate, fleet):
-    with for_rank_of(fleet.nodes[1], held_back):
-        done = locate("--json", rails="eth0")
-    document = json.loads(done.stdout)
-    alone = {one["node"] for one in document["suspects_alone"] if one["status"] == "named"}
-    assert alone == {"node02"}, done.stdout
-
-
 def test_a_rank_that_stands_still_is_named_at_the_deadline(locate, fleet):
-    with for_rank_of(fleet.nodes[1], lambda pid, _: os.kill(pid, signal.SIGSTOP)):
+    with for_rank_of(fleet.nodes[1], lambda pid: os.kill(pid, signal.SIGSTOP)):
         done = locate("--json", rails="eth0", timeout_s=40)
     assert done.returncode == 10, done.stdout + done.stderr
     (failure,) = json.loads(done.stdout)["failures"]
     assert (failure["kind"], failure["node"]) == ("deadline", "node02"), failure
-
-
-def held_back(pid: int, ended: threading.Event) -> None:
-    """Let a process run for a tenth of the time."""
-    while not ended.is_set():
-        try:
-            os.kill(pid, signal.SIGSTOP)
-            time.sleep(0.05)
-            os.kill(pid, signal.SIGCONT)
-        except ProcessLookupError:
-            return
-        time.sleep(0.005)
 
 
 @contextmanager
@@ -126,7 +105,7 @@ def for_rank_of(node, work) -> Iterator[None]:
     def wait() -> None:
         while not ended.is_set():
             for pid in ranks_in(node.command[3]):
-                work(pid, ended)
+                work(pid)
                 return
             time.sleep(0.1)
 
