@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from clusterctl import resources
+from clusterctl.foreign import json_value
 from clusterctl.inventory import schema
 from clusterctl.inventory.model import GroupSpec, Node, NodeSettings, NodeSpec
 from clusterctl.inventory.shapes import shape_of
@@ -167,7 +168,7 @@ class InventoryReference:
 
 def shipped() -> InventoryReference:
     """Return the reference of the schema file that ships with clusterctl, which is faster than a new schema."""
-    document: Mapping[str, Any] = json.loads(resources.text("inventories", "schema.json"))
+    document: Mapping[str, Any] = json_value(resources.text("inventories", "schema.json"))
     return InventoryReference(document)
 
 
