@@ -10,7 +10,7 @@ from clusterctl.launch.plan import RequestPlan
 from clusterctl.trust import settings
 from clusterctl.trust.nccl_log_model import NcclLog
 from clusterctl.trust.paths import RankPath
-from clusterctl.trust.settings import Evidence
+from clusterctl.trust.settings import SettingEvidence
 from clusterctl.trust.usage import RankUsage
 
 
@@ -20,12 +20,12 @@ def evidence(
     log: NcclLog | None,
     usage: tuple[RankUsage, ...],
     paths: tuple[RankPath, ...],
-) -> Evidence:
+) -> SettingEvidence:
     """Return what a launch left that can prove settings."""
-    return Evidence(plan.np, chosen.library, usage, log, paths, dict(plan.env).get("NCCL_DEBUG"))
+    return SettingEvidence(plan.np, chosen.library, usage, log, paths, dict(plan.env).get("NCCL_DEBUG"))
 
 
-def faults(environment: Mapping[str, str], found: Evidence) -> tuple[Fault, ...]:
+def faults(environment: Mapping[str, str], found: SettingEvidence) -> tuple[Fault, ...]:
     """Return a fault for each setting without a proof."""
     return tuple(
         Fault(FaultKind.SETTING_UNPROVEN, f"not compared: {one.message}", hint=one.hint)

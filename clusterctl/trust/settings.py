@@ -20,7 +20,7 @@ _OFF = ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class SettingEvidence:
     """Hold what one launch of ``np`` ranks left: their reports, NCCL's log (None: there is none), and their paths."""
 
     np: int
@@ -109,19 +109,19 @@ _CONDITIONS = (
 )  # fmt: skip
 
 
-def unproven(environment: Mapping[str, str], evidence: Evidence) -> tuple[Unproven, ...]:
+def unproven(environment: Mapping[str, str], evidence: SettingEvidence) -> tuple[Unproven, ...]:
     """Return each variable of the environment that the evidence does not prove to be in effect, with the reason."""
     found = (_judge(name, value, evidence) for name, value in environment.items())
     return tuple(one for one in found if one is not None)
 
 
-def read_by(environment: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
+def read_by(environment: Mapping[str, str], evidence: SettingEvidence) -> dict[str, str]:
     """Return the source of the proof of each variable that is proven."""
     missing = {one.name for one in unproven(environment, evidence)}
     return {name: _source(name, evidence) for name in environment if name not in missing}
 
 
-def _judge(name: str, value: str, evidence: Evidence) -> Unproven | None:
+def _judge(name: str, value: str, evidence: SettingEvidence) -> Unproven | None:
     if not value:
         return Unproven(
             name, f"{name} is empty, which no library reports as read", "a value",
@@ -149,17 +149,17 @@ def _judge(name: str, value: str, evidence: Evidence) -> Unproven | None:
     return None
 
 
-def _read_by_all(name: str, evidence: Evidence) -> bool:
+def _read_by_all(name: str, evidence: SettingEvidence) -> bool:
     ranks = {one.rank for one in evidence.usage if name in one.read}
     return len(ranks) == evidence.np
 
 
-def _in_nccl_log(name: str, evidence: Evidence) -> bool:
+def _in_nccl_log(name: str, evidence: SettingEvidence) -> bool:
     """Tell whether NCCL logged that it read this variable; it logs some of them on one rank only."""
     return evidence.log is not None and any(name in process.settings for process in evidence.log.processes)
 
 
-def _in_front(name: str, value: str, evidence: Evidence) -> bool:
+def _in_front(name: str, value: str, evidence: SettingEvidence) -> bool:
     """Tell whether the reports of collective_core's NCCL-symbol library prove one of the two that it shows."""
     if evidence.library != "nccl+ccore" or len({path.rank for path in evidence.paths}) != evidence.np:
         return False
@@ -168,7 +168,7 @@ def _in_front(name: str, value: str, evidence: Evidence) -> bool:
     return name == "CCORE_CUDA_PATH" and all(f"path {value}" in (path.path or "") for path in evidence.paths)
 
 
-def _source(name: str, evidence: Evidence) -> str:
+def _source(name: str, evidence: SettingEvidence) -> str:
     if _in_nccl_log(name, evidence):
         return "NCCL's log"
     if evidence.library == "nccl+ccore" and not _read_by_all(name, evidence):
@@ -176,7 +176,7 @@ def _source(name: str, evidence: Evidence) -> str:
     return "the ranks' reports"
 
 
-def _not_read(name: str, evidence: Evidence) -> Unproven:
+def _not_read(name: str, evidence: SettingEvidence) -> Unproven:
     """Return why nothing proves that this variable was read."""
     nothing = f"nothing in this run read {name}"
     if evidence.library == "nccl+ccore" and name.startswith("CCORE_"):

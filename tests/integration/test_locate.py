@@ -77,9 +77,12 @@ def test_the_rail_that_lost_a_quarter_is_named_and_left_out_of_the_hostfile(loca
 
 
 def test_a_healthy_fleet_gets_no_name(locate):
-    done = locate(rails="eth0")
+    done = locate("--json", rails="eth0")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 nodes: " in done.stdout and "slow" not in done.stdout
+    document = json.loads(done.stdout)
+    # On shared cores a suspect may stay undecided.
+    assert document["status"] == "none" and named(document) == []
+    assert [one["node"] for one in document["rates"]] == ["node01", "node02", "node03", "node04"]
 
 
 @pytest.mark.soak

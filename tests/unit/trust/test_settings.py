@@ -8,7 +8,7 @@ from clusterctl.launch.environment import Library
 from clusterctl.trust import settings, usage
 from clusterctl.trust.nccl_log import LogReader
 from clusterctl.trust.paths import RankPath
-from clusterctl.trust.settings import Evidence
+from clusterctl.trust.settings import SettingEvidence
 
 LIBRARIES = Library.__args__
 REPORT = {
@@ -57,13 +57,15 @@ def reports(read, **fields):
 def evidence(library):
     """What two ranks of a library leave that reads what it can."""
     if library == "ccore":
-        return Evidence(2, library, reports({name: VALUES[name] for name in DUMPED}))
+        return SettingEvidence(2, library, reports({name: VALUES[name] for name in DUMPED}))
     if library == "gloo":
-        return Evidence(2, library, reports({"GLOO_SOCKET_IFNAME": "lo"}, reported_by="gloo", calls=[]))
+        return SettingEvidence(
+            2, library, reports({"GLOO_SOCKET_IFNAME": "lo"}, reported_by="gloo", calls=[])
+        )
     paths = tuple(RankPath(rank, "path kernel (...)", None, {"ncclAllReduce": 9}) for rank in (0, 1))
     log = nccl_log("NCCL version 2.28.9+cuda12.9", "NCCL_ALGO set by environment to Ring")
     front = paths if library == "nccl+ccore" else ()
-    return Evidence(2, library, reports({}, reported_by="nccl", calls=[]), log, front, "INFO")
+    return SettingEvidence(2, library, reports({}, reported_by="nccl", calls=[]), log, front, "INFO")
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -81,17 +83,17 @@ def test_only_what_was_read_and_used_is_proven(library, name):
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("name", [name for name in VALUES if name != "CCORE_NCCL"])
 def test_nothing_is_proven_without_reports(library, name):
-    assert settings.unproven({name: VALUES[name]}, Evidence(2, library))
+    assert settings.unproven({name: VALUES[name]}, SettingEvidence(2, library))
 
 
 def test_a_report_of_one_rank_proves_nothing_for_two():
-    one = Evidence(2, "ccore", reports({"CCORE_2D": "0"})[:1])
+    one = SettingEvidence(2, "ccore", reports({"CCORE_2D": "0"})[:1])
     assert settings.unproven({"CCORE_2D": "0"}, one)
 
 
 def test_a_setting_that_another_one_overrides_is_named():
     found = reports({}, ignored={"LIGHT_2D_ALLREDUCE": "CCORE_2D=1 takes precedence"})
-    (one,) = settings.unproven({"LIGHT_2D_ALLREDUCE": "0"}, Evidence(2, "ccore", found))
+    (one,) = settings.unproven({"LIGHT_2D_ALLREDUCE": "0"}, SettingEvidence(2, "ccore", found))
     assert one.message.startswith("LIGHT_2D_ALLREDUCE had no effect: CCORE_2D=1 takes precedence")
 
 
@@ -105,14 +107,16 @@ def test_a_setting_that_another_one_overrides_is_named():
 )
 def test_a_setting_is_proven_once_an_operation_depends_on_it(name, other):
     read = {name: VALUES[name]}
-    assert settings.unproven(read, Evidence(2, "ccore", reports(read)))
+    assert settings.unproven(read, SettingEvidence(2, "ccore", reports(read)))
     fields = {key: value for key, value in other.items() if key in REPORT}
     more = {key: value for key, value in other.items() if key not in REPORT}
-    assert not settings.unproven(read, Evidence(2, "ccore", reports({**read, **more}, **fields)))
+    assert not settings.unproven(read, SettingEvidence(2, "ccore", reports({**read, **more}, **fields)))
 
 
 def test_a_silenced_log_is_named_as_the_reason():
-    (one,) = settings.unproven({"NCCL_ALGO": "Ring"}, Evidence(2, "nccl", log=nccl_log(), debug="WARN"))
+    (one,) = settings.unproven(
+        {"NCCL_ALGO": "Ring"}, SettingEvidence(2, "nccl", log=nccl_log(), debug="WARN")
+    )
     assert "NCCL_DEBUG=WARN" in one.message
     assert "remove NCCL_DEBUG" in one.hint
 
