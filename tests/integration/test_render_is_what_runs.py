@@ -28,6 +28,7 @@ from clusterctl.launch.base import TOKEN_VARIABLE
 from clusterctl.launch.identity import LaunchIdentity
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.run import Runner
+from clusterctl.launch.viewer import Viewer
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Completed
 from clusterctl.transport.local import LocalTransport
@@ -227,7 +228,7 @@ class Nodes:
             srun="/usr/bin/srun", slurm_nodes=("a", "b", "gpu1", "gpu2"),
         )  # fmt: skip
 
-    def runner(self, session: Any, run: RunDir | None = None) -> Runner:
+    def runner(self, session: Any, run: RunDir | None = None, viewer: Viewer | None = None) -> Runner:
         nodes, connect = self, self.connect
 
         class Here(Runner):
@@ -240,7 +241,7 @@ class Nodes:
                 self._touched = self._nodes
                 return tuple(nodes.answer(node, perf_program) for node in session.inventory.nodes), ()
 
-        made = Here(session.inventory.nodes, connect)
+        made = Here(session.inventory.nodes, connect, viewer=viewer)
         made.token, made.mark, made.directory = self.ids.token, self.ids.mark, self.ids.directory
         return made
 
