@@ -29,7 +29,8 @@ def test_rows_arrive_while_the_ranks_run_and_an_interrupt_reports_how_far_it_cam
     child = pexpect.spawn(
         str(clusterctl),
         ["bench", "-i", str(inventory), "--runs", str(tmp_path / "runs"), *SWEEP],
-        env={**os.environ, "TERM": "xterm", "NO_COLOR": "1"},
+        # pytest-xdist sets COLUMNS to 80, below which the rows have fewer columns.
+        env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "120"},
         dimensions=(24, 120),
         timeout=120,
         encoding="utf-8",
