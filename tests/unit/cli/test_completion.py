@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pexpect
@@ -171,9 +172,11 @@ def test_the_command_prints_each_script(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("shell", [["bash", "--norc", "--noprofile"], ["zsh", "-f"]], ids=["bash", "zsh"])
-def test_a_person_completes_with_the_tab_key(shell: list[str], environment: dict[str, str]) -> None:
+def test_a_person_completes_with_the_tab_key(
+    shell: list[str], environment: dict[str, str], tier_unavailable: Callable[[str], None]
+) -> None:
     if shutil.which(shell[0]) is None:
-        pytest.skip(f"{shell[0]} is not installed")
+        tier_unavailable(f"{shell[0]} is not installed")
     terminal = pexpect.spawn(
         shell[0], [*shell[1:], "-i"], env=environment, encoding="utf-8", dimensions=(40, 200), timeout=60
     )
@@ -187,8 +190,11 @@ def test_a_person_completes_with_the_tab_key(shell: list[str], environment: dict
     terminal.close(force=True)
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
-def test_fish_completes_with_descriptions(environment: dict[str, str]) -> None:
+def test_fish_completes_with_descriptions(
+    environment: dict[str, str], tier_unavailable: Callable[[str], None]
+) -> None:
+    if shutil.which("fish") is None:
+        tier_unavailable("fish is not installed")
     lines = (
         "clusterctl boots",
         "clusterctl check --limit=sp",
