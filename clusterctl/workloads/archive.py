@@ -34,6 +34,7 @@ _MEMBERS = (
     "locate/rank_sum",
     "locate/rounds",
     "locate/search",
+    "locate/trial",
     "locate/verdict",
 )
 _ENTRY = "from clusterctl.workloads.__main__ import main\n\nraise SystemExit(main())\n"

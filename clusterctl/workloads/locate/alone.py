@@ -6,12 +6,12 @@ same device are each other's controls.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from clusterctl.workloads.locate import rank_sum
-from clusterctl.workloads.locate.search import ALPHA, CLEARED_FROM, LOOKS, NAMED_BELOW, suspects_of
+from clusterctl.workloads.locate.search import ALPHA, suspects_of
+from clusterctl.workloads.locate.trial import LOOKS, Trial
 from clusterctl.workloads.locate.verdict import SuspectState
 
 WINDOWS = 3
@@ -35,22 +35,6 @@ class Alone:
     windows: int
 
 
-@dataclass
-class _Trial:
-    ranks: list[int] = field(default_factory=list)
-    controls: list[int] = field(default_factory=list)
-    ratios: list[float] = field(default_factory=list)
-
-    def status(self, level: float) -> SuspectState:
-        if statistics.median(self.ratios) < NAMED_BELOW and self.chance <= level:
-            return SuspectState.NAMED
-        return SuspectState.CLEARED if statistics.median(self.ratios) >= CLEARED_FROM else SuspectState.OPEN
-
-    @property
-    def chance(self) -> float:
-        return rank_sum.tail(sum(self.ranks), self.controls)
-
-
 def judge(devices: Sequence[str], alpha: float = ALPHA) -> Windows:
     """Yield for each window, take its rates, and return the suspects; ``devices``: the device's name of each rank."""
     first: list[Window] = []
@@ -66,7 +50,7 @@ def judge(devices: Sequence[str], alpha: float = ALPHA) -> Windows:
         for rank in suspects_of(_best(first, measure, own))
     ]  # fmt: skip
     level = alpha / (max(1, len(suspects)) * len(LOOKS))
-    trials = {suspect: _Trial() for suspect in suspects}
+    trials = {suspect: Trial() for suspect in suspects}
     undecided, done = list(suspects), 0
     for look in LOOKS if suspects else ():
         fewest = min(len(peers[devices[rank]]) for _, rank in undecided) - len(
@@ -79,18 +63,14 @@ def judge(devices: Sequence[str], alpha: float = ALPHA) -> Windows:
                 bad = {one for other, one in suspects if other == measure}
                 others = [window[measure, one] for one in peers[devices[rank]]
                           if one not in bad and (measure, one) in window]  # fmt: skip
-                if others and (measure, rank) in window:
-                    trial, rate = trials[measure, rank], window[measure, rank]
-                    trial.ranks.append(rank_sum.rank(rate, others))
-                    trial.controls.append(len(others))
-                    trial.ratios.append(rate / statistics.median(others))
+                trials[measure, rank].record(window.get((measure, rank)), others)
         undecided = [
             s for s in undecided if trials[s].ratios and trials[s].status(level) is SuspectState.OPEN
         ]
         if not undecided:
             break
     return tuple(
-        Alone(rank, measure, trial.status(level), statistics.median(trial.ratios), trial.chance, len(trial.ratios))
+        Alone(rank, measure, trial.status(level), trial.ratio, trial.chance, len(trial.ratios))
         for (measure, rank), trial in trials.items() if trial.ratios
     )  # fmt: skip
 

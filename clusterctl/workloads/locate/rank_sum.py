@@ -8,6 +8,7 @@ of uniform ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 
 def rank(value: float, controls: Sequence[float]) -> int:
@@ -20,11 +21,11 @@ def tail(total: int, controls: Sequence[int]) -> float:
     chances = [1.0]
     """By sum of ranks, counted from the lowest possible one."""
     for number in controls:
-        wider = [0.0] * (len(chances) + number)
-        for at, chance in enumerate(chances):
-            for step in range(number + 1):
-                wider[at + step] += chance / (number + 1)
-        chances = wider
+        # Each sum gets the chances of the number + 1 sums up to it: a difference of running totals.
+        totals = list(accumulate([*chances, *[0.0] * number], initial=0.0))
+        chances = [
+            (totals[at + 1] - totals[max(0, at - number)]) / (number + 1) for at in range(len(totals) - 1)
+        ]
     return min(1.0, sum(chances[: max(0, total - len(controls) + 1)]))
 
 

@@ -19,6 +19,7 @@ from itertools import pairwise
 
 from clusterctl.workloads.locate import rank_sum, rounds
 from clusterctl.workloads.locate.rounds import Pair
+from clusterctl.workloads.locate.trial import LOOKS, Trial
 from clusterctl.workloads.locate.verdict import (
     Boundary,
     Finding,
@@ -30,11 +31,8 @@ from clusterctl.workloads.locate.verdict import (
 )
 
 ALPHA = 0.001
-LOOKS = (1, 2, 4)
-"""Multiples of the least number of rounds after which an undecided suspect is judged again."""
 LOOSE_CUT = 0.08
 """A unit that is this much below the median is a suspect: a loose cut, because a suspect costs seconds."""
-NAMED_BELOW, CLEARED_FROM = 0.90, 0.95
 _SCALE = 1.4826
 _DEVIATIONS = 3
 _GROUP_SHARE = 0.45
@@ -62,18 +60,18 @@ class _Survey:
     def finish(self) -> None:
         medians = self.medians()
         for values in self.rates:
+            own = {
+                place: statistics.median(rates) if len(rates) >= _OWN_MEDIAN_FROM else medians[place]
+                for place, rates in _rates_by_place([values]).items()
+            }
             for (pair, place), rate in values.items():
-                of_round = [other for (_, at), other in values.items() if at == place]
-                median = statistics.median(of_round) if len(of_round) >= _OWN_MEDIAN_FROM else medians[place]
-                self.ratios.setdefault((pair, place), []).append(rate / median)
+                self.ratios.setdefault((pair, place), []).append(rate / own[place])
 
     def medians(self) -> dict[int, float]:
         """Return the median rate of each place over all rounds."""
-        by_place: dict[int, list[float]] = {}
-        for values in self.rates:
-            for (_, place), rate in values.items():
-                by_place.setdefault(place, []).append(rate)
-        return {place: statistics.median(found) or 1.0 for place, found in by_place.items()}
+        return {
+            place: statistics.median(rates) or 1.0 for place, rates in _rates_by_place(self.rates).items()
+        }
 
     def of_units(self) -> dict[_Unit, list[float]]:
         """Return the ratios of each unit with its partners."""
@@ -91,6 +89,14 @@ class _Survey:
                 for node in pair:
                     found[node, place] = max(rate, found.get((node, place), 0.0))
         return found
+
+
+def _rates_by_place(rounds_: Iterable[Values]) -> dict[int, list[float]]:
+    found: dict[int, list[float]] = {}
+    for values in rounds_:
+        for (_, place), rate in values.items():
+            found.setdefault(place, []).append(rate)
+    return found
 
 
 def search(nodes: int, seed: int = 0, alpha: float = ALPHA) -> Search:
@@ -243,34 +249,6 @@ def _beside(
     return _Measured({**values, **(yield controls)}, controls, 2)
 
 
-@dataclass
-class _Trial:
-    """One suspect's ranks and ratios so far."""
-
-    ranks: list[int] = field(default_factory=list)
-    controls: list[int] = field(default_factory=list)
-    ratios: list[float] = field(default_factory=list)
-
-    def record(self, value: float | None, controls: Sequence[float]) -> None:
-        if value is not None and controls:
-            self.ranks.append(rank_sum.rank(value, controls))
-            self.controls.append(len(controls))
-            self.ratios.append(value / statistics.median(controls))
-
-    @property
-    def chance(self) -> float:
-        return rank_sum.tail(sum(self.ranks), self.controls) if self.ranks else 1.0
-
-    @property
-    def ratio(self) -> float:
-        return statistics.median(self.ratios) if self.ratios else 1.0
-
-    def status(self, level: float) -> SuspectState:
-        if self.ratio < NAMED_BELOW and self.chance <= level:
-            return SuspectState.NAMED
-        return SuspectState.CLEARED if self.ratios and self.ratio >= CLEARED_FROM else SuspectState.OPEN
-
-
 _Confirmed = Generator[list[Pair], Values, tuple[list[Finding], int]]
 
 
@@ -280,7 +258,7 @@ def _confirm_units(
     """Pair the node of each suspect with a random good node in each round, beside control pairs of good nodes."""
     bad = {node for node, _ in suspects}
     good = sorted(set(range(nodes)) - bad)
-    trials, used = {unit: _Trial() for unit in suspects}, 0
+    trials, used = {unit: Trial() for unit in suspects}, 0
     at_once = max(1, len(good) - 2)
     undecided = list(suspects)
     for look in LOOKS if len(good) >= 2 else ():
@@ -315,7 +293,7 @@ def _confirm_links(
 ) -> _Confirmed:
     """Measure each link again and again, beside control pairs of other nodes."""
     well = sorted(set(range(nodes)) - {node for node, _ in suspects})
-    trials, used = {link: _Trial() for link in links}, 0
+    trials, used = {link: Trial() for link in links}, 0
     pairs = frozenset(pair for pair, _ in links)
     undecided = list(links)
     for look in LOOKS:
@@ -340,7 +318,7 @@ def _confirm_links(
 
 
 def _finding(
-    nodes: tuple[int, ...], place: int, trial: _Trial, level: float, ratios: Sequence[float]
+    nodes: tuple[int, ...], place: int, trial: Trial, level: float, ratios: Sequence[float]
 ) -> Finding:
     low = sum(ratio < 1 - LOOSE_CUT for ratio in ratios)
     status = trial.status(level)
