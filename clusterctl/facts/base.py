@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from clusterctl.foreign import whole
+from clusterctl.grouping import grouped
 from clusterctl.secret.scrub import scrubbed
 
 T = TypeVar("T")
@@ -238,9 +239,7 @@ class Files:
 
     def __init__(self, section: Section) -> None:
         self._section = section
-        self.lines: dict[str, list[str]] = {}
-        for path, line in path_lines(section.text):
-            self.lines.setdefault(path, []).append(line)
+        self.lines = grouped(path_lines(section.text))
 
     @classmethod
     def of_text(cls, text: str) -> Files:

@@ -19,11 +19,13 @@ from clusterctl.facts.subjects import (
     cpu,
     docker,
     gpu,
+    health,
     image_distribution,
     launch,
     limits,
     memory,
     modules,
+    mpi,
     network,
     nfs,
     pci,
@@ -48,6 +50,7 @@ SUBJECTS: dict[str, tuple[Fragment, ...]] = {
     "modules": modules.FRAGMENTS,
     "pci": pci.FRAGMENTS,
     "gpu": gpu.FRAGMENTS,
+    "health": health.FRAGMENTS,
     "rdma": rdma.FRAGMENTS,
     "network": network.FRAGMENTS,
     "docker": docker.FRAGMENTS,
@@ -58,14 +61,16 @@ SUBJECTS: dict[str, tuple[Fragment, ...]] = {
     "versions": versions.FRAGMENTS,
     "ssh_mesh": ssh_mesh.FRAGMENTS,
     "nfs": nfs.FRAGMENTS,
+    "mpi": mpi.FRAGMENTS,
     "session": session.FRAGMENTS,
     "launch": launch.FRAGMENTS,
     "containers": containers.FRAGMENTS,
+    "counters": health.COUNTER_FRAGMENTS,
     "image_distribution": image_distribution.FRAGMENTS,
 }
 FRAGMENTS: tuple[Fragment, ...] = tuple(fragment for found in SUBJECTS.values() for fragment in found)
 
-ON_REQUEST = frozenset({"session", "launch", "containers", "image_distribution"})
+ON_REQUEST = frozenset({"session", "launch", "containers", "counters", "image_distribution"})
 """Subjects that only commands other than ``check`` and ``bootstrap`` read, some with values of their request."""
 
 # A parser may read sections of another subject: a section of the limits holds all configuration files.
@@ -73,6 +78,7 @@ _READ_WITH: dict[str, frozenset[str]] = {
     "system": frozenset({"cpu"}),
     "modules": frozenset({"limits"}),
     "gpu": frozenset({"modules", "limits"}),
+    "counters": frozenset({"health"}),
     "rdma": frozenset({"system"}),
     "software": frozenset({"limits"}),
     "configuration": frozenset({"limits"}),
@@ -92,6 +98,7 @@ SAME_FOR_EVERY_LOGIN = frozenset(
         "network",
         "storage",
         "configuration",
+        "mpi",
         "nfs",
     }
 )
@@ -174,6 +181,8 @@ def facts_from(
         versions=versions.parse(sections),
         ssh_mesh=ssh_mesh.parse(sections),
         nfs=nfs.parse(sections),
+        mpi=mpi.parse(sections),
+        health=health.parse(sections),
         session=session.parse(sections) if "session" in requested else None,
         launch=launch.parse(sections) if "launch" in requested else None,
         containers=containers.parse(sections) if "containers" in requested else None,

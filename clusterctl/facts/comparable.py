@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clusterctl.facts.base import Reading, ReadStatus
+from clusterctl.facts.model.fabric import RdmaDevice
 from clusterctl.facts.model.host import UNLIMITED
 from clusterctl.facts.model.node import NodeFacts
 
@@ -29,6 +30,8 @@ _OWN_PARAMETERS = re.compile(
     r"hostname|systemd\.(hostname|machine_id)|cloud-config-url|ds|BOOTIF|wwid|netroot|(rd\.)?iscsi[._].*|inst\..*|"
     r"crashkernel)(=.*)?"
 )
+_IS_SUBNET_MANAGER = 0x2
+"""The bit of a port's capability mask that a subnet manager sets on its own port (InfiniBand, PortInfo)."""
 _MODULES = ("nvidia_peermem", "nv_peer_mem", "gdrdrv", "nvidia_fs", "rdma_rxe", "nouveau", "nvme_rdma")
 _BY_MEMORY = ("fs.file-max",)
 """Parameters that the kernel derives from the memory size."""
@@ -179,6 +182,7 @@ def _fabric(facts: NodeFacts) -> dict[str, str]:
         of_board = [device for device in devices if device.board_id == board]
         found[f"firmware of {board}"] = _distinct(device.fw_ver for device in of_board if device.fw_ver)
         found[f"link layer of {board}"] = _distinct(p.link_layer for device in of_board for p in device.ports)
+        found |= {f"{name} of {board}": value for name, value in _ibstat(of_board).items() if value}
     interfaces = facts.network.interfaces.or_else(())
     # A bond has no device of its own, but its speed drops when one of its links is down.
     above = {interface.master for interface in interfaces if interface.pci_address is not None}
@@ -188,6 +192,25 @@ def _fabric(facts: NodeFacts) -> dict[str, str]:
             if interface.speed_mbps is not None and interface.operstate == "up":
                 found[f"speed of {interface.name}"] = f"{interface.speed_mbps} Mb/s"
     return found
+
+
+def _ibstat(devices: list[RdmaDevice]) -> dict[str, str]:
+    """Return the fields of ibstat that are equal on equal nodes; those of a subnet only where it is InfiniBand.
+
+    Ports that are not active have no LIDs yet. The capability mask has a bit of the node with the subnet manager.
+    """
+    ports = [port for device in devices for port in device.ports]
+    lids = [port for port in ports if port.link_layer == "InfiniBand" and port.state == "ACTIVE"]
+    return {
+        "hardware revision": _distinct(device.hw_rev for device in devices if device.hw_rev),
+        "capability mask": _distinct(
+            f"0x{port.capability_mask & ~_IS_SUBNET_MANAGER:08x}"
+            for port in ports
+            if port.capability_mask is not None
+        ),
+        "LMC": _distinct(str(port.lmc) for port in lids if port.lmc is not None),
+        "SM LID": _distinct(str(port.sm_lid) for port in lids if port.sm_lid is not None),
+    }
 
 
 def _is_given_away(facts: NodeFacts, address: str | None) -> bool:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from clusterctl.facts.comparable import ABSENT, FAMILIES, MEMORY, PARAMETER, Comparable, comparable
 from clusterctl.facts.model.node import NodeFacts
+from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 
@@ -107,9 +108,7 @@ def _kinds(facts: Mapping[str, NodeFacts], known: Mapping[str, Node]) -> list[li
 
 def _gathered(keys: Mapping[str, Hashable]) -> list[list[str]]:
     """Group names by their key; leave out names whose key is unique."""
-    found: dict[Hashable, list[str]] = {}
-    for name, key in keys.items():
-        found.setdefault(key, []).append(name)
+    found = grouped((key, name) for name, key in keys.items())
     return [names for names in found.values() if len(names) > 1]
 
 
@@ -143,9 +142,7 @@ def _akin(name: str, other: str, known: Mapping[str, Node]) -> bool:
 
 def _by_groups(kind: list[str], known: Mapping[str, Node]) -> list[list[str]]:
     """Split a kind by the inventory's groups; groups too small for a majority vote together with others."""
-    parts: dict[tuple[str, ...], list[str]] = {}
-    for name in kind:
-        parts.setdefault(known[name].groups if name in known else (), []).append(name)
+    parts = grouped((known[name].groups if name in known else (), name) for name in kind)
     large = [names for names in parts.values() if len(names) >= VOTERS]
     small = [name for names in parts.values() if len(names) < VOTERS for name in names]
     if not large or not small:

@@ -48,6 +48,13 @@ class GpuTraitRow(Sourced):
     devices: tuple[DeviceId, ...] = ()
 
 
+class GpuPeak(Sourced):
+    """The published rate of the tensor cores of some GPUs, for dense matrices of bf16."""
+
+    name: Text
+    bf16_tflops: float
+
+
 class GpuGeneration(Sourced):
     """The first PCI device ID of a generation."""
 
@@ -70,6 +77,7 @@ class GpuTables(BaseModel):
     model_config = _STRICT
 
     traits: tuple[GpuTraitRow, ...]
+    peaks: tuple[GpuPeak, ...]
     generations: tuple[GpuGeneration, ...]
     branches: tuple[DriverBranch, ...]
 
@@ -145,7 +153,8 @@ class RepositoryTables(BaseModel):
 Tables = TypeVar("Tables", bound=BaseModel)
 
 
-def _read(name: str, model: type[Tables]) -> Tables:
+def read(name: str, model: type[Tables]) -> Tables:
+    """Return the table of a file in this directory."""
     # libyaml's loader, where PyYAML has it, takes a tenth of the time.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return model.model_validate(
@@ -156,25 +165,25 @@ def _read(name: str, model: type[Tables]) -> Tables:
 @cache
 def gpus() -> GpuTables:
     """Return the tables of GPUs and of their drivers."""
-    return _read("gpus", GpuTables)
+    return read("gpus", GpuTables)
 
 
 @cache
 def nics() -> NicTables:
     """Return the tables of network cards and of their drivers."""
-    return _read("nics", NicTables)
+    return read("nics", NicTables)
 
 
 @cache
 def clouds() -> CloudTables:
     """Return the tables of cloud machines."""
-    return _read("clouds", CloudTables)
+    return read("clouds", CloudTables)
 
 
 @cache
 def repositories() -> RepositoryTables:
     """Return the tables of package repositories."""
-    return _read("repositories", RepositoryTables)
+    return read("repositories", RepositoryTables)
 
 
 @cache
@@ -193,6 +202,14 @@ def gpu_named(name: str, trait: GpuTrait) -> bool:
 def gpu_with_id(device: str, trait: GpuTrait) -> bool:
     """Return whether an NVIDIA GPU with this PCI device ID has a trait."""
     return device in _gpu_trait(trait)[1]
+
+
+@cache
+def gpu_peak(name: str) -> GpuPeak | None:
+    """Return the published peak of a GPU by its name (nvidia-smi's), or None if it is not known."""
+    words = set(name.upper().replace("-", " ").split())
+    found = [row for row in gpus().peaks if set(row.name.upper().split()) <= words]
+    return max(found, key=lambda row: len(row.name.split()), default=None)
 
 
 @cache

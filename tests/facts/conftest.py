@@ -6,7 +6,7 @@ import os
 import secrets
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,17 +23,17 @@ def run_probe(
     env: Mapping[str, str] | None = None,
     before: str = "",
     allow_sudo: bool = True,
-    replacing: tuple[str, str] = ("", ""),
+    replacing: Sequence[tuple[str, str]] = (),
 ) -> tuple[probe.Answer, NodeFacts]:
     """Feed the probe to a shell and parse what it prints; ``before`` is noise printed ahead of it.
 
-    ``replacing`` exchanges a piece of the script, such as a deadline that no test can wait for.
+    ``replacing`` exchanges pieces of the script, such as a deadline that no test can wait for.
     """
     nonce = secrets.token_hex(16)
     script = before + probe.build_script(nonce, allow_sudo=allow_sudo)
-    if replacing[0]:
-        assert replacing[0] in script
-        script = script.replace(*replacing)
+    for old, new in replacing:
+        assert old in script
+        script = script.replace(old, new)
     done = subprocess.run(
         argv,
         input=script.encode(),

@@ -56,5 +56,5 @@ def test_the_types_are_asked_before_the_symbols(
         symbols = LISTED if known else OTHERS
     kallsyms.write_text(symbols)
     argv = ("unshare", "-m", "sh", "-c", f'mount --bind {sys} /sys && exec "$@"', "sh", *shell)
-    _, facts = probe_run(argv, replacing=("/proc/kallsyms", str(kallsyms)))
+    _, facts = probe_run(argv, replacing=[("/proc/kallsyms", str(kallsyms))])
     assert facts.gpudirect.peer_memory_api.value is known

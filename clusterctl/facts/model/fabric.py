@@ -100,6 +100,11 @@ class RdmaPort(Part):
     sm_lid: int | None
     gids: tuple[Gid, ...]
     counters: tuple[tuple[str, int], ...]
+    guid: str | None = None
+    """The lower half of the first GID, as ibstat reads it; the kernel has no file for it."""
+    lmc: int | None = None
+    """The lid mask count: the port answers to 2**lmc LIDs."""
+    capability_mask: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,11 @@ class RdmaDevice(Part):
     ports: tuple[RdmaPort, ...]
     manages_nvlink: bool = False
     """Whether it connects to the NVLink switches of an HGX B100, B200 or B300 instead of a network."""
+    system_image_guid: str | None = None
+    """Equal for all devices of one card."""
+    hca_type: str | None = None
+    """The model of the card: ``MT4129``."""
+    hw_rev: str | None = None
 
     @property
     def is_virtual(self) -> bool:

@@ -41,6 +41,14 @@ class Executable(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class InstalledLibrary(Part):
+    """A collective library that is installed for a Python: its version, and the directory of its module."""
+
+    version: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class PythonFacts(Part):
     """A Python and what is installed for it; ``version`` is None if it does not run."""
 
@@ -49,6 +57,8 @@ class PythonFacts(Part):
     torch: str | None = None
     core_perf: str | None = None
     """The path of collective_core's program of the requested name."""
+    library: InstalledLibrary | None = None
+    """The requested library of others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from clusterctl.facts.model.fabric import (
     Network,
     Rdma,
 )
+from clusterctl.facts.model.health import Health
 from clusterctl.facts.model.host import (
     ConfigLine,
     Cpu,
@@ -24,6 +25,7 @@ from clusterctl.facts.model.host import (
     System,
 )
 from clusterctl.facts.model.launch import ContainerFacts, ImageDistributionFacts, LaunchFacts, LoginSession
+from clusterctl.facts.model.mpi import Mpi
 from clusterctl.facts.model.services import (
     Clock,
     Docker,
@@ -85,6 +87,8 @@ class NodeFacts(Part):
     versions: Versions = field(default_factory=Versions)
     ssh_mesh: SshMesh = field(default_factory=SshMesh)
     nfs: Nfs = field(default_factory=Nfs)
+    mpi: Reading[Mpi] = Reading(None, ReadStatus.ABSENT, "not probed")  # noqa: RUF009
+    health: Health = field(default_factory=Health)
     session: LoginSession | None = None
     """None, as each field below: the subject was not requested."""
     launch: LaunchFacts | None = None

@@ -8,6 +8,7 @@ from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unpar
 from clusterctl.facts.model.host import ConfigLine
 from clusterctl.facts.model.services import FileSum, ManagedFile, Sysctl
 from clusterctl.facts.subjects.limits import NCCL_HOME_FILE, config_lines
+from clusterctl.grouping import grouped
 
 SYSCTLS = (
     *("net.core.rmem_max", "net.core.wmem_max", "net.core.rmem_default", "net.core.wmem_default"),
@@ -128,7 +129,5 @@ def parse_rdma_files(sections: Sections) -> Reading[tuple[FileSum, ...]]:
 
 def parse_managed(sections: Sections) -> tuple[ManagedFile, ...]:
     """Return the files that clusterctl wrote, by their names; each line ends with a newline."""
-    texts: dict[str, list[str]] = {}
-    for path, line in path_lines(sections["managed"].text):
-        texts.setdefault(path, []).append(line)
+    texts = grouped(path_lines(sections["managed"].text))
     return tuple(ManagedFile(path, "\n".join(lines) + "\n") for path, lines in sorted(texts.items()))

@@ -18,6 +18,7 @@ from clusterctl.facts.base import (
 )
 from clusterctl.facts.model.services import Docker, DockerEngine
 from clusterctl.foreign import json_value
+from clusterctl.grouping import by_first_word
 
 _SOCKET = "/var/run/docker.sock"
 # The engine's API returns the same document as `docker info` at a tenth of the cost, because the program and its
@@ -154,11 +155,8 @@ def _daemon_config(texts: list[str], is_there: bool, section: Section) -> Readin
 
 def parse(sections: Sections) -> Docker:
     """Parse all sections."""
-    words: dict[str, list[str]] = {}
     private = sections["docker_files"]
-    for line in (*sections["docker"].text.splitlines(), *private.text.splitlines()):
-        key, _, rest = line.partition(" ")
-        words.setdefault(key, []).append(rest)
+    words = by_first_word(f"{sections['docker'].text}\n{private.text}")
     files = words.get("file", [])
     lines = path_lines(private.text)
     daemon = [text for path, text in lines if path == _DAEMON]

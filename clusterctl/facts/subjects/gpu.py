@@ -64,7 +64,7 @@ done
 command -v nv-fabricmanager >/dev/null 2>&1 || return 0
 t {DEADLINE_S} nv-fabricmanager --version""",
         needs="[ -r /proc/driver/nvidia/version ] || command -v nv-fabricmanager >/dev/null 2>&1",
-        missing="there is neither a loaded NVIDIA driver nor a fabric manager",
+        missing="neither a loaded NVIDIA driver nor a fabric manager was found",
     ),
 )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from clusterctl.facts.base import Fragment, Sections
-from clusterctl.facts.model.launch import Executable, LaunchFacts, PythonFacts
+from clusterctl.facts.model.launch import Executable, InstalledLibrary, LaunchFacts, PythonFacts
+from clusterctl.grouping import grouped
 
 # `find_program` prints the first of its arguments that is an executable path or a program on the PATH. Anything that
 # is missing on the node produces no line.
@@ -37,7 +38,7 @@ if command -v srun >/dev/null 2>&1; then
   t 15 sinfo -h -N -o 'slurm-node %N' 2>/dev/null </dev/null
 fi
 if [ -n "$PERF" ]; then found perf "$(find_program "$PERF")" ''
-else found perf "$(find_program "$PROGRAM" "${PROGRAM}_mpi")" ''
+else found perf "$(find_program "$PROGRAM" "${PROGRAM}_mpi" "/opt/nccl-tests/build/$PROGRAM")" ''
 fi
 case $IDENTITY in "~/"*) IDENTITY=$HOME/${IDENTITY#"~/"};; esac
 [ -n "$IDENTITY" ] && [ -r "$IDENTITY" ] && echo "identity $IDENTITY"
@@ -45,9 +46,10 @@ case $IDENTITY in "~/"*) IDENTITY=$HOME/${IDENTITY#"~/"};; esac
 p=$(find_program "$PYTHON")
 [ -n "$p" ] || return 0
 echo "python $p"
-t 100 "$p" - "$PROGRAM" <<'PYTHON_END' 2>/dev/null
+t 100 "$p" - "$PROGRAM" "$LIBRARY" <<'PYTHON_END' 2>/dev/null
 import importlib.metadata as metadata
 import importlib.util as util
+import os
 import platform
 import sys
 
@@ -56,6 +58,14 @@ try:
     print("torch " + metadata.version("torch"))
 except metadata.PackageNotFoundError:
     pass
+module, _, distribution = sys.argv[2].partition(" ")
+if module:
+    try:
+        version, library = metadata.version(distribution), util.find_spec(module)
+    except (ImportError, OSError, ValueError):
+        library = None
+    if library is not None and library.origin is not None:
+        print("library " + version + " " + os.path.dirname(library.origin))
 # A directory of that name that is not the package yields a spec without an origin.
 core = util.find_spec("collective_core")
 if core is not None and core.origin is not None:
@@ -68,18 +78,15 @@ if core is not None and core.origin is not None:
 PYTHON_END
 return 0""",
         limit_bytes=256 * 1024,
-        variables=("MPIRUN", "PERF", "PROGRAM", "PYTHON", "IDENTITY", "KNOWN_HOSTS"),
+        variables=("MPIRUN", "PERF", "PROGRAM", "PYTHON", "IDENTITY", "KNOWN_HOSTS", "LIBRARY"),
     ),
 )
 
 
 def parse(sections: Sections) -> LaunchFacts:
     """Return the facts of the section ``launch``."""
-    said: dict[str, list[str]] = {}
-    for line in sections["launch"].text.splitlines():
-        name, _, value = line.partition(" ")
-        if value:
-            said.setdefault(name, []).append(value)
+    lines = (line.partition(" ") for line in sections["launch"].text.splitlines())
+    said = grouped((name, value) for name, _, value in lines if value)
 
     def one(name: str) -> str | None:
         return said[name][0] if name in said else None
@@ -89,6 +96,7 @@ def parse(sections: Sections) -> LaunchFacts:
         return None if path is None else Executable(path, one(f"{name}-version") or "")
 
     python = one("python")
+    version, _, folder = (one("library") or "").partition(" ")
     return LaunchFacts(
         mpirun=executable("mpirun"),
         hydra=executable("hydra"),
@@ -97,7 +105,13 @@ def parse(sections: Sections) -> LaunchFacts:
         perf=one("perf"),
         python=None
         if python is None
-        else PythonFacts(python, one("python-version"), one("torch"), one("core-perf")),
+        else PythonFacts(
+            python,
+            one("python-version"),
+            one("torch"),
+            one("core-perf"),
+            InstalledLibrary(version, folder) if folder else None,
+        ),
         identity=one("identity"),
         known_hosts=one("known_hosts"),
     )

@@ -11,6 +11,7 @@ from clusterctl.facts.model.sharing import MountHealth, MountUnit, Nfs
 from clusterctl.facts.subjects.limits import config_lines
 from clusterctl.facts.subjects.storage import parse_mounts, unescaped
 from clusterctl.foreign import is_whole, whole
+from clusterctl.grouping import grouped
 from clusterctl.secret.scrub import scrubbed
 
 PATIENCE_S = 3
@@ -101,9 +102,9 @@ def _automounts(text: str) -> tuple[Mount, ...]:
 def parse(sections: Sections) -> Nfs:
     """Return the facts of the section ``nfs``; all fields are empty on a node without NFS."""
     section = sections["nfs"]
-    units: dict[str, list[str]] = {}
-    for line in config_lines(section, "/etc/systemd/system/"):
-        units.setdefault(line.path.rsplit("/", 1)[-1], []).append(line.text)
+    units = grouped(
+        (line.path.rsplit("/", 1)[-1], line.text) for line in config_lines(section, "/etc/systemd/system/")
+    )
     words = [line.split(" ", 2) for line in section.text.splitlines()]
     threads = [whole(w[1]) for w in words if w[0] == "threads" and len(w) == 2 and is_whole(w[1])]
     wanted = {w[1] for w in words if w[0] == "wants" and len(w) == 2}

@@ -36,8 +36,9 @@ FRAGMENTS = (
         "rdma",
         f"""\
 cd /sys/class/infiniband || return 127
-g */fw_ver */board_id */node_guid */node_type */parent */device/numa_node */device/device \\
-  */ports/*/state */ports/*/phys_state */ports/*/rate */ports/*/link_layer */ports/*/lid */ports/*/sm_lid \\
+g */fw_ver */board_id */node_guid */sys_image_guid */hca_type */hw_rev */node_type */parent \\
+  */device/numa_node */device/device */ports/*/state */ports/*/phys_state */ports/*/rate */ports/*/link_layer \\
+  */ports/*/lid */ports/*/lid_mask_count */ports/*/sm_lid */ports/*/cap_mask \\
   {_COUNTER_GLOBS}
 grep -Hsv '^0000:0000:0000:0000:0000:0000:0000:0000$' */ports/*/gids/* | while IFS=: read -r p x; do
   printf '%s:%s\\n' "$p" "$x"
@@ -129,6 +130,7 @@ def _port(files: Files, device: str, number: str) -> RdmaPort:
         for match, value in files.matching(rf"{re.escape(port)}/(?:hw_)?counters/(\w+)")
         if is_whole(value)
     ]
+    gids = _gids(files, port)
     return RdmaPort(
         number=int(number),
         state=_state(files.text(f"{port}/state")),
@@ -138,8 +140,11 @@ def _port(files: Files, device: str, number: str) -> RdmaPort:
         link_layer=files.text(f"{port}/link_layer") or "",
         lid=files.number(f"{port}/lid"),
         sm_lid=files.number(f"{port}/sm_lid"),
-        gids=_gids(files, port),
+        gids=gids,
         counters=tuple(sorted(counters)),
+        guid=gids[0].gid[20:] if gids and gids[0].index == 0 else None,
+        lmc=files.number(f"{port}/lid_mask_count"),
+        capability_mask=files.number(f"{port}/cap_mask"),
     )
 
 
@@ -170,6 +175,9 @@ def parse_devices(text: str) -> tuple[RdmaDevice, ...]:
                 numa_node=numa if numa is not None and numa >= 0 else None,
                 netdevs=tuple(sorted(set(netdevs) | ({parent} if parent else set()))),
                 ports=tuple(_port(files, name, number) for number in sorted(ports, key=int)),
+                system_image_guid=files.text(f"{name}/sys_image_guid") or None,
+                hca_type=files.text(f"{name}/hca_type") or None,
+                hw_rev=files.text(f"{name}/hw_rev") or None,
             )
         )
     return tuple(devices)

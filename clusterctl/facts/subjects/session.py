@@ -16,6 +16,7 @@ from clusterctl.facts.base import (
 )
 from clusterctl.facts.model.launch import Accepted, LoginSession
 from clusterctl.foreign import whole
+from clusterctl.grouping import by_first_word
 
 _LISTENS = "0A"
 """TCP_LISTEN (Linux, include/net/tcp_states.h) in the column ``st`` of /proc/net/tcp (proc(5))."""
@@ -61,10 +62,7 @@ def _listening(section: Section) -> Reading[tuple[int, ...]]:
 def parse(sections: Sections) -> LoginSession:
     """Return the facts of the sections ``session`` and ``listening``."""
     section = sections["session"]
-    said: dict[str, list[str]] = {}
-    for line in section.text.splitlines():
-        name, _, value = line.partition(" ")
-        said.setdefault(name, []).append(value)
+    said = by_first_word(section.text)
 
     def one(name: str) -> Section:
         return Section(section.name, said.get(name, [""])[0], section.exit_status, section.error)

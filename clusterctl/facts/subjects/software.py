@@ -12,11 +12,12 @@ from clusterctl.secret.scrub import scrubbed
 
 TOOLS = (
     *("apt-get", "dnf", "yum", "zypper", "dpkg-query", "rpm", "sudo", "systemctl", "curl"),
-    *("setpci", "lspci", "modprobe", "modinfo", "depmod", "dkms", "gcc", "make", "cpupower"),
+    *("setpci", "lspci", "modprobe", "modinfo", "depmod", "dkms", "gcc", "g++", "make", "cpupower"),
     *("docker", "podman", "nvidia-smi", "nvidia-ctk", "nvidia-cdi-hook", "nv-fabricmanager"),
     *("nvidia-container-runtime-hook", "nvidia-persistenced", "nvidia-imex", "gpg"),
     *("ibv_devices", "ibv_devinfo", "ibstat", "ib_write_bw", "rdma", "ip", "ethtool", "mst"),
     *("mpirun", "mpiexec.hydra", "all_reduce_perf", "all_reduce_perf_mpi", "python3", "torchrun", "srun"),
+    *("fio", "stress-ng"),
 )
 DEB = (
     *("rdma-core", "libibverbs1", "librdmacm1", "ibverbs-providers", "ibverbs-utils", "infiniband-diags"),

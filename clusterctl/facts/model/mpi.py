@@ -1,0 +1,29 @@
+"""Facts of Open MPI on the node, and of what nccl-tests is built with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterctl.facts.base import Part
+
+
+@dataclass(frozen=True, slots=True)
+class MpiInstallation(Part):
+    """One Open MPI: its prefix, and the paths of its mpirun and its header mpi.h, None if they are missing."""
+
+    home: str
+    mpirun: str | None = None
+    header: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mpi(Part):
+    """All installations of Open MPI in the usual places, and what nccl-tests is built with."""
+
+    installations: tuple[MpiInstallation, ...] = ()
+    nvcc: str | None = None
+    """CUDA's compiler below /usr/local."""
+    nccl_header: str | None = None
+    """NCCL's header nccl.h."""
+    nccl_tests: str | None = None
+    """The all_reduce_perf that the requirement ``mpi`` builds."""

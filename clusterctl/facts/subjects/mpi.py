@@ -1,0 +1,72 @@
+"""Open MPI in the places of distributions and vendors, and what nccl-tests is built with."""
+
+from __future__ import annotations
+
+from clusterctl.facts.base import Fragment, Reading, Sections, Unparsable
+from clusterctl.facts.model.mpi import Mpi, MpiInstallation
+
+NCCL_TESTS = "/opt/nccl-tests"
+"""Where the requirement ``mpi`` builds nccl-tests."""
+_PREFIXES = (
+    *("/usr/local/openmpi", "/usr/local/mpi", "/usr/local", "/opt/openmpi*", "/opt/amazon/openmpi*"),
+    *("/opt/hpcx/ompi", "/usr/mpi/gcc/openmpi-*"),
+)
+_NCCL_HEADERS = (
+    *("/usr/include", "/usr/local/include", "/usr/local/cuda/include", "/usr/local/nccl/include"),
+    *("/opt/nccl/include", "/opt/nccl/build/include"),
+)
+
+# Only globs and tests, so that the section starts no process. Debian's packages have their files below a directory of
+# the library, those of RHEL have their headers in another place. ompi_info distinguishes Open MPI from other MPIs.
+FRAGMENTS = (
+    Fragment(
+        "mpi",
+        f"""\
+installation() {{
+  x=-; [ ! -x "$2" ] || x=$2
+  y=-; [ ! -e "$3" ] || y=$3
+  printf 'mpi %s %s %s\\n' "$1" "$x" "$y"
+}}
+for f in /usr/lib/*-linux-gnu/openmpi; do
+  [ ! -d "$f" ] || installation "$f" /usr/bin/mpirun.openmpi "$f/include/mpi.h"
+done
+if [ -d /usr/lib64/openmpi ]; then
+  for v in /usr/include/openmpi-*/mpi.h; do
+    installation /usr/lib64/openmpi /usr/lib64/openmpi/bin/mpirun "$v"
+    break
+  done
+fi
+for f in {" ".join(_PREFIXES)}; do
+  [ ! -x "$f/bin/ompi_info" ] || installation "$f" "$f/bin/mpirun" "$f/include/mpi.h"
+done
+for f in /usr/local/cuda/bin/nvcc /usr/local/cuda-[0-9]*/bin/nvcc; do
+  if [ -x "$f" ]; then printf 'nvcc %s\\n' "$f"; break; fi
+done
+for f in {" ".join(_NCCL_HEADERS)}; do
+  if [ -e "$f/nccl.h" ]; then printf 'nccl-header %s\\n' "$f/nccl.h"; break; fi
+done
+[ ! -x {NCCL_TESTS}/build/all_reduce_perf ] || echo 'nccl-tests {NCCL_TESTS}/build/all_reduce_perf'
+return 0""",
+    ),
+)
+
+
+def parse_mpi(text: str) -> Mpi:
+    """Parse the section's lines; raise Unparsable for another form."""
+    installations: list[MpiInstallation] = []
+    paths: dict[str, str] = {}
+    for line in text.splitlines():
+        kind, *words = line.split()
+        if kind == "mpi" and len(words) == 3:
+            home, mpirun, header = (None if word == "-" else word for word in words)
+            installations.append(MpiInstallation(home or "", mpirun, header))
+        elif kind in ("nvcc", "nccl-header", "nccl-tests") and len(words) == 1:
+            paths[kind] = words[0]
+        else:
+            raise Unparsable(f"not a list of MPI installations: {line[:80]!r}")
+    return Mpi(tuple(installations), paths.get("nvcc"), paths.get("nccl-header"), paths.get("nccl-tests"))
+
+
+def parse(sections: Sections) -> Reading[Mpi]:
+    """Return the facts of the section ``mpi``; empty on a node that has nothing of it."""
+    return sections["mpi"].read(parse_mpi)
