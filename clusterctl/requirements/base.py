@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, Protocol, Union
+
+from clusterctl.documents import kinds
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -17,13 +18,7 @@ if TYPE_CHECKING:
 Json = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
 
 
-class Status(str, Enum):
-    """Whether a node meets a requirement; the values are those of the documents."""
-
-    MET = "met"
-    UNMET = "unmet"
-    UNKNOWN = "unknown"
-    NOT_APPLICABLE = "not-applicable"
+Status = kinds.VerdictStatus
 
 
 @dataclass(frozen=True, slots=True)

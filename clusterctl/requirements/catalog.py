@@ -5,12 +5,13 @@ from __future__ import annotations
 from clusterctl.requirements.base import Requirement
 from clusterctl.requirements.containers import docker
 from clusterctl.requirements.containers import toolkit as container_toolkit
-from clusterctl.requirements.fleet import cluster_file
+from clusterctl.requirements.fleet import accept_tools, cluster_file, mpi
 from clusterctl.requirements.fleet.shared_dir import requirement as shared_dir
 from clusterctl.requirements.fleet.ssh_mesh import requirement as ssh_mesh
 from clusterctl.requirements.fleet.time_sync import requirement as time_sync
 from clusterctl.requirements.gpu import driver as gpu_driver
 from clusterctl.requirements.gpu import fabric_manager
+from clusterctl.requirements.gpu import health as gpu_health
 from clusterctl.requirements.gpu import persistence as gpu_persistence
 from clusterctl.requirements.kernel import cpu_governor, memlock, network_buffers, numa_balancing
 from clusterctl.requirements.rdma import acs, peermem
@@ -23,6 +24,7 @@ ALL: dict[str, Requirement] = {
     gpu_driver.NAME: gpu_driver,
     gpu_persistence.NAME: gpu_persistence,
     fabric_manager.NAME: fabric_manager,
+    gpu_health.NAME: gpu_health,
     docker.NAME: docker,
     container_toolkit.NAME: container_toolkit,
     acs.NAME: acs,
@@ -36,4 +38,6 @@ ALL: dict[str, Requirement] = {
     cluster_file.NAME: cluster_file,
     ssh_mesh.NAME: ssh_mesh,
     shared_dir.NAME: shared_dir,
+    mpi.NAME: mpi,
+    accept_tools.NAME: accept_tools,
 }

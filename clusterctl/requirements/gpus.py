@@ -25,7 +25,7 @@ def why_none(facts: NodeFacts) -> str:
     """Return why a node has no GPU of its own."""
     if facts.pci.nvidia_gpus:
         return "all NVIDIA GPUs of this node are assigned to virtual machines"
-    return "there is no NVIDIA GPU"
+    return "the node has no NVIDIA GPU"
 
 
 def driver_is_a_containers(facts: NodeFacts) -> bool:

@@ -16,17 +16,15 @@ if TYPE_CHECKING:
     from clusterctl.inventory.model import Node
 
 
-def validate_names(
-    only: Iterable[str] | None, skip: Iterable[str], requirements: Mapping[str, Requirement] = ALL
-) -> None:
+def validate_names(only: Iterable[str] | None, skip: Iterable[str]) -> None:
     """Raise UsageError if a name is not a requirement."""
-    unknown = sorted({*(only or ()), *skip} - set(requirements))
+    unknown = sorted({*(only or ()), *skip} - set(ALL))
     if unknown:
-        close = [near for name in unknown for near in get_close_matches(name, requirements, n=1)]
+        close = [near for name in unknown for near in get_close_matches(name, ALL, n=1)]
         meant = f"did you mean {' and '.join(close)}? " if close else ""
         raise UsageError(
             f"unknown requirement{'s' if len(unknown) > 1 else ''}: {', '.join(unknown)}",
-            hint=f"{meant}requirements are: {', '.join(requirements)}",
+            hint=f"{meant}requirements are: {', '.join(ALL)}",
         )
 
 
@@ -34,23 +32,20 @@ def refuse_nothing_to_judge(
     nodes: Iterable[Node],
     only: Iterable[str] | None,
     skip: Iterable[str],
-    requirements: Mapping[str, Requirement] = ALL,
 ) -> None:
     """Raise UsageError if no requirement is left for any node: an empty table would look like a healthy fleet."""
-    wanted = (set(requirements) if only is None else set(only)) - set(skip)
+    wanted = (set(ALL) if only is None else set(only)) - set(skip)
     if not wanted:
         raise UsageError("no requirement is left to judge", hint="--skip leaves out all chosen requirements")
     if all(wanted <= set(node.requirements.skip) for node in nodes):
-        named = ", ".join(name for name in requirements if name in wanted)
+        named = ", ".join(name for name in ALL if name in wanted)
         raise UsageError(
             f"no requirement is left to judge: the inventory skips {named} on every node",
             hint="remove it from requirements.skip, or choose others with --only",
         )
 
 
-def subjects_read(
-    only: Iterable[str] | None, skip: Iterable[str] = (), requirements: Mapping[str, Requirement] = ALL
-) -> frozenset[str] | None:
+def subjects_read(only: Iterable[str] | None, skip: Iterable[str] = ()) -> frozenset[str] | None:
     """Return the subjects to probe for the chosen requirements; None: all subjects.
 
     A check of all requirements probes everything, because it also compares nodes with each other.
@@ -58,7 +53,7 @@ def subjects_read(
     if only is None:
         return None
     chosen = set(only) - set(skip)
-    return frozenset().union(*(requirements[name].READS for name in requirements if name in chosen))
+    return frozenset().union(*(ALL[name].READS for name in ALL if name in chosen))
 
 
 def judge_node(

@@ -145,10 +145,13 @@ def test_a_node_of_which_nothing_is_known_is_judged_without_an_error(name):
         "dmabuf_verbs": "absent", "libibverbs": None, "providers": "", "uverbs": "", "ibv_devices": "absent",
         "sysctl_section": "failed", "numa": "failed", "numa_balancing": "failed", "rdma_files": "failed",
         "clock": {"offset": None, "uncertainty": None, "source": "none", "synchronized": "failed"},
-        "ssh_mesh": "failed", "nfs": "failed", "mounts": "failed",
+        "ssh_mesh": "failed", "nfs": "failed", "mounts": "failed", "gpu_health": "failed", "kernel_log": "failed",
+        "mpi": "failed",
     }  # fmt: skip
     wanted = {
         "ssh_mesh": {"require": True},
+        "mpi": {"require": True},
+        "accept_tools": {"require": True},
         "shared_dir": {"path": "/shared", "server": "n2"},
         "cluster_file": {"content": "n1\n"},
     }

@@ -188,7 +188,7 @@ def test_relative_paths_start_at_the_inventory_and_must_be_there(tmp_path):
     assert node.requirements.cluster_file.source == str(tmp_path / "cluster.conf")
     assert node.requirements.cluster_file.content == "n1\n"
     (tmp_path / "i.yaml").write_text(text.replace("folder: debs", "folder: rpms"))
-    with pytest.raises(InventoryError, match=r"packages\.folder: there is no directory .*/rpms"):
+    with pytest.raises(InventoryError, match=r"packages\.folder: directory not found: .*/rpms"):
         load(tmp_path / "i.yaml")
 
 

@@ -126,7 +126,7 @@ def gap(facts: NodeFacts) -> Gap | None:
     unit = facts.services.unit(REFRESH)
     paths = _in_effect(facts)
     if not paths:
-        reason = "there is no CDI specification for the GPUs"
+        reason = "the GPUs have no CDI specification"
         if _too_old(facts):
             return Gap(
                 f"{reason}, and toolkit {facts.docker.toolkit.value} is too old to generate one (needs 1.12 or newer)"

@@ -289,7 +289,7 @@ def _not_wanted(facts: NodeFacts, node: Node) -> Decision | None:
     if wanted is None and facts.pci.devices.value is None:
         return Decision(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     if wanted is None and not own_gpus(facts):
-        return Decision(NAME, Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the node has no NVIDIA GPU")
     return None
 
 

@@ -10,7 +10,8 @@ from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.fleet.votes import OncePerFleet
 from clusterctl.requirements.steps import WriteFile
-from clusterctl.requirements.wording import because, some
+from clusterctl.requirements.wording import because
+from clusterctl.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -16,7 +16,8 @@ from clusterctl.requirements.gpu import driver_install as gpu_driver_install
 from clusterctl.requirements.gpu import links as gpu_links
 from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus, why_none
 from clusterctl.requirements.steps import LoadModule, Reboot, Step
-from clusterctl.requirements.wording import because, counted, some
+from clusterctl.requirements.wording import because
+from clusterctl.wording import counted, some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice

@@ -19,8 +19,9 @@ from clusterctl.requirements.gpu import fabric_manager_install
 from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus
 from clusterctl.requirements.packages import by_hand
 from clusterctl.requirements.steps import EnableUnit, LoadModule, Step, WriteFile
-from clusterctl.requirements.wording import because, some
+from clusterctl.requirements.wording import because
 from clusterctl.vendors import tables
+from clusterctl.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -97,7 +98,7 @@ def _without_switch(facts: NodeFacts) -> Decision:
     gpus = facts.gpu.devices.or_else(())
     unwell = _unwell(facts)
     if unwell is None:
-        reason = "there is no NVSwitch, although the fabric state is Completed"
+        reason = "the node has no NVSwitch, although the fabric state is Completed"
         return Decision(NAME, Status.NOT_APPLICABLE, reason)
     on_baseboard = [gpu for gpu in gpus if not tables.gpu_named(gpu.name, "without-switch")]
     if len(on_baseboard) > MOST_WITHOUT_SWITCHES:
@@ -107,7 +108,7 @@ def _without_switch(facts: NodeFacts) -> Decision:
         f"{unwell}: a known false alarm on PCIe cards and single GPUs (leptonai/gpud #1140); if CUDA programs fail "
         "with error 802, the GPU belongs to a fabric and its switches are missing"
     )
-    reason = "there is no NVSwitch that connects these GPUs"
+    reason = "no NVSwitch connects these GPUs"
     return Decision(NAME, Status.NOT_APPLICABLE, reason, warnings=(note,))
 
 
@@ -271,7 +272,7 @@ def _decided(facts: NodeFacts, node: Node) -> Decision:
     if devices.value is None:
         return Decision(NAME, Status.UNKNOWN, because("the PCI tree", devices))
     if not own_gpus(facts):
-        return Decision(NAME, Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the node has no NVIDIA GPU")
     if facts.in_container:
         return Decision(NAME, Status.NOT_APPLICABLE, "this is a container; its host manages the fabric")
     gpus = facts.gpu.devices.or_else(())
@@ -287,7 +288,7 @@ def _decided(facts: NodeFacts, node: Node) -> Decision:
         return _guest(facts, nvlink_5) if facts.in_vm and len(gpus) > 1 else _without_switch(facts)
     if facts.gpu.devices.is_unknown and facts.gpu.driver.value is not None:
         return Decision(NAME, Status.UNKNOWN, because("nvidia-smi's table", facts.gpu.devices))
-    return Decision(NAME, Status.NOT_APPLICABLE, "there is no NVSwitch, and no GPU is part of a fabric")
+    return Decision(NAME, Status.NOT_APPLICABLE, "the node has no NVSwitch, and no GPU is part of a fabric")
 
 
 def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:

@@ -15,8 +15,9 @@ from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import Command, EnableUnit, Step
-from clusterctl.requirements.wording import because, some
+from clusterctl.requirements.wording import because
 from clusterctl.vendors import tables
+from clusterctl.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import Gpu
@@ -58,7 +59,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     if facts.pci.devices.value is None:
         return Decision(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     if not own_gpus(facts):
-        return Decision(NAME, Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the node has no NVIDIA GPU")
     if facts.in_container:
         return Decision(NAME, Status.NOT_APPLICABLE, "this is a container; the driver belongs to the host")
     daemon = facts.services.unit(UNIT)

@@ -9,7 +9,8 @@ from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import Step, WriteValue
-from clusterctl.requirements.wording import because, some
+from clusterctl.requirements.wording import because
+from clusterctl.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.host import Governor

@@ -23,7 +23,8 @@ from clusterctl.requirements.rdma.data_direct import has_connectx_8
 from clusterctl.requirements.rdma.pci_path import bridges_on_paths, select
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import InstallPackages, SetRegister, Step
-from clusterctl.requirements.wording import because, some
+from clusterctl.requirements.wording import because
+from clusterctl.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice
@@ -177,7 +178,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     }
     if not gpus:
         given = _all_gpus(facts, node)
-        reason = "all GPUs of this node are assigned to virtual machines" if given else "there is no GPU"
+        reason = "all GPUs of this node are assigned to virtual machines" if given else "the node has no GPU"
         return Decision(NAME, Status.NOT_APPLICABLE, reason, evidence)
     if facts.in_container:
         reason = "this is a container; its PCI ports belong to the host"

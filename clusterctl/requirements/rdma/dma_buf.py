@@ -12,8 +12,8 @@ from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements.rdma import gids as rdma_gids
 from clusterctl.requirements.rdma import nccl_settings
 from clusterctl.requirements.rdma import ports as rdma_ports
-from clusterctl.requirements.wording import some
 from clusterctl.vendors import tables
+from clusterctl.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.fabric import RdmaDevice

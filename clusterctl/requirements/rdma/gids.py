@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements.rdma import nccl_settings
 from clusterctl.requirements.rdma.ports import netdevs
-from clusterctl.requirements.wording import some
+from clusterctl.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.fabric import Gid, RdmaDevice, RdmaPort

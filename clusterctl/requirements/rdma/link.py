@@ -13,7 +13,8 @@ from clusterctl.requirements.rdma import gids as rdma_gids
 from clusterctl.requirements.rdma import majority as rdma_fleet
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.rdma.nccl_settings import given, topology_warnings, turns_rdma_off
-from clusterctl.requirements.wording import because, some
+from clusterctl.requirements.wording import because
+from clusterctl.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice
@@ -55,6 +56,23 @@ def _fault(device: RdmaDevice, port: RdmaPort, min_rate_gbps: float | None) -> s
     return None
 
 
+def _ibstat(device: RdmaDevice, port: RdmaPort) -> dict[str, Json]:
+    """Return the fields of ibstat, under its names, that ``ports`` does not show."""
+    mask = port.capability_mask
+    return {
+        "CA type": device.hca_type,
+        "Firmware version": device.fw_ver,
+        "Hardware version": device.hw_rev,
+        "Node GUID": device.node_guid,
+        "System image GUID": device.system_image_guid,
+        "Base lid": port.lid,
+        "LMC": port.lmc,
+        "SM lid": port.sm_lid,
+        "Capability mask": None if mask is None else f"0x{mask:08x}",
+        "Port GUID": port.guid,
+    }
+
+
 def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return MET when each chosen port is ACTIVE, LinkUp, has an address, and is not worse than most of its kind.
 
@@ -69,7 +87,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         return Decision(NAME, Status.UNKNOWN, because("the list of RDMA devices", reading))
     silent, odd_ones = rdma_ports.without_device(facts)
     if not reading.value or (node.rdma_devices is None and not rdma_ports.networking(reading.value)):
-        none = "there is no RDMA device"
+        none = "the node has no RDMA device"
         none += " except those that manage the NVLink switches" if reading.value else ""
         return _without_devices(none, silent, is_required=settings.require is True)
     ports = rdma_ports.ports(facts, node)
@@ -79,6 +97,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         "ports": {
             f"{d.name}:{p.number}": f"{p.state} {p.phys_state} {p.rate} {p.link_layer}" for d, p in ports
         },
+        "ibstat": {f"{d.name}:{p.number}": _ibstat(d, p) for d, p in ports},
         "left_out": [device.name for device in reading.value if device.name not in used],
     }
     if not ports:

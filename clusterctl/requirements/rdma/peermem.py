@@ -18,7 +18,8 @@ from clusterctl.requirements.rdma import gids as rdma_gids
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.rdma.dma_buf import missing_conditions
 from clusterctl.requirements.steps import Command, Step
-from clusterctl.requirements.wording import because, some
+from clusterctl.requirements.wording import because
+from clusterctl.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -185,7 +186,7 @@ def _automatic(facts: NodeFacts, node: Node) -> Decision:
         return Decision(NAME, Status.UNKNOWN, because("the list of RDMA devices", found))
     cards = [device for device in rdma_ports.networking(found.or_else(())) if not device.is_virtual]
     if not cards:
-        return Decision(NAME, Status.NOT_APPLICABLE, "there is no RDMA NIC")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the node has no RDMA NIC")
     if all(rdma_gids.speaks_iwarp(device) for device in cards):
         return Decision(
             NAME, Status.NOT_APPLICABLE, "all RDMA NICs of this node use iWARP, which NCCL does not support"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from clusterctl.requirements.gpus import GIVEN_AWAY
 from clusterctl.requirements.rdma import data_direct
-from clusterctl.requirements.wording import some
 from clusterctl.vendors import tables
+from clusterctl.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice

@@ -9,8 +9,9 @@ from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.steps import LoadModule, Step
-from clusterctl.requirements.wording import because, some
+from clusterctl.requirements.wording import because
 from clusterctl.vendors import tables
+from clusterctl.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.fabric import RdmaDevice
@@ -87,7 +88,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         "ofed": facts.gpudirect.ofed_version.value,
     }
     if not devices:
-        return Decision(NAME, Status.NOT_APPLICABLE, "there is no RDMA device", evidence)
+        return Decision(NAME, Status.NOT_APPLICABLE, "the node has no RDMA device", evidence)
     steps = _steps(facts, node, devices)
     unproven = [device for device in devices if not _is_listed(facts, device)]
     if rdma.libibverbs is None and unproven:
@@ -103,7 +104,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         reason = f"libibverbs lacks the provider {some(named)}{_by_hand(facts)}"
         return Decision(NAME, Status.UNMET, reason, evidence, steps=steps)
     if not _has_device_files(facts):
-        reason = f"there are no device files below /dev/infiniband ({_why_no_device_files(facts)})"
+        reason = f"no device files below /dev/infiniband ({_why_no_device_files(facts)})"
         return Decision(NAME, Status.UNMET, reason, evidence, steps=steps)
     if rdma.listed.value is not None or rdma.listed.status.value == "empty":
         unlisted = [device.name for device in devices if device.name not in rdma.listed.or_else(())]

@@ -15,7 +15,8 @@ from clusterctl.requirements.fleet.shared_dir import mount as mounts
 from clusterctl.requirements.fleet.shared_dir import wish
 from clusterctl.requirements.packages import install, manager
 from clusterctl.requirements.steps import EnableUnit, Step, WriteFile
-from clusterctl.requirements.wording import because, some
+from clusterctl.requirements.wording import because
+from clusterctl.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -23,8 +23,9 @@ from clusterctl.requirements.fleet.ssh_mesh.need import (
 )
 from clusterctl.requirements.packages import by_hand, install, manager
 from clusterctl.requirements.steps import Command, WriteBlock, WriteFile
-from clusterctl.requirements.wording import because, counted, some
+from clusterctl.requirements.wording import because
 from clusterctl.ssh_text.known_hosts import fingerprint
+from clusterctl.wording import counted, some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -103,7 +104,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     fleet = whole(facts, node, fleet)
     others = members(fleet, name)
     if len(others) < 2 and not _gone(facts, node, others):
-        return Decision(NAME, Status.NOT_APPLICABLE, "there is no other node to log in to")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the inventory has no other node to log in to")
     mesh, login = facts.ssh_mesh, facts.ssh_mesh.login.value
     if login is None:
         return Decision(NAME, Status.UNKNOWN, because("the node's account", mesh.login))

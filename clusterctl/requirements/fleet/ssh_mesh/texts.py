@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.ssh_mesh import FOLDER
 from clusterctl.foreign import is_whole, whole
+from clusterctl.grouping import grouped
 from clusterctl.requirements.fleet.addresses import means_itself, reachable_address, source_addresses
 from clusterctl.ssh_text import writer
 from clusterctl.ssh_text.known_hosts import SSH_PORT, line
@@ -162,9 +163,7 @@ def texts(user: str, name: str, members: Iterable[tuple[str, MeshEntry]]) -> Tex
     """
     found = list(members)
     stanzas: list[str] = []
-    by_account: dict[str, list[str]] = {}
-    for hosts, of in found:
-        by_account.setdefault(_account(of, user), []).append(hosts)
+    by_account = grouped((_account(of, user), hosts) for hosts, of in found)
     for account, hosts_of in by_account.items():
         if account != user:
             stanzas += [f"{_match(user, user, few)}\n  User {account}" for few in _batches(hosts_of)]
