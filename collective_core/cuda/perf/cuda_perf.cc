@@ -3,7 +3,7 @@
 //   cuda_perf TEST [ranks=N] [threads=1] [sizes=1024,65536] [operations=N] [limit=SECONDS] [handles=N]
 //             [timeout=MILLISECONDS] [epoch=N] [bytes=N]
 //
-// TEST: graph, eager (latency), soak, collectives, faults, killed.
+// TEST: graph, eager (latency), soak, churn, collectives, faults, killed.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -29,7 +29,7 @@ std::vector<size_t> numbers(const std::string& text) {
 
 Options parse(int argc, char** argv) {
   Options options;
-  if (argc < 2) throw Failed("usage: cuda_perf graph|eager|soak|collectives|faults|killed [name=value]...");
+  if (argc < 2) throw Failed("usage: cuda_perf graph|eager|soak|churn|collectives|faults|killed [name=value]...");
   options.test = argv[1];
   for (int i = 2; i < argc; ++i) {
     const std::string argument = argv[i];
@@ -66,6 +66,7 @@ Options parse(int argc, char** argv) {
 
 void run(Rank& rank, const Options& options) {
   if (options.test == "graph" || options.test == "eager") return run_latency(rank, options, options.test == "graph");
+  if (options.test == "churn") return run_churn(rank, options);
   if (options.test == "soak") return run_soak(rank, options);
   if (options.test == "collectives") return run_collectives(rank, options);
   if (options.test == "faults") return run_faults(rank, options);

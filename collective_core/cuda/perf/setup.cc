@@ -17,6 +17,8 @@ Setup::Setup(Rank& of, const Options& options, size_t bytes) : rank(of) {
   check_cuda(cudaMalloc(reinterpret_cast<void**>(&wrong_count), sizeof *wrong_count), "allocating");
   check_cuda(cudaMemset(wrong_count, 0, sizeof *wrong_count), "clearing");
   check_cuda(cudaDeviceSynchronize(), "clearing");
+  // Ranks that are threads: the calls above wait for all kernels of the process, and a kernel may wait for this rank.
+  rank.barrier();
   if (rank.rank == 0) {
     char text[512];
     require(cc_cuda_describe(handle, text, sizeof text), "cc_cuda_describe");

@@ -50,7 +50,7 @@ Capability own_capability(const Meeting& meeting, const Wishes& wishes, int devi
   cudaDeviceProp properties{};
   const cudaError_t code = cudaGetDeviceProperties(&properties, device);
   if (code != cudaSuccess) {
-    put(own.error, std::string("asking for the properties of the device: ") + cudaGetErrorString(code));
+    put(own.error, std::string("asking for the properties of the device: ") + reason_of(code));
     return own;
   }
   std::memcpy(own.device, properties.uuid.bytes, sizeof own.device);

@@ -19,10 +19,20 @@ class Error : public std::runtime_error {
   cc_result result_;
 };
 
-// Throws CC_ERROR_SYSTEM with CUDA's own text; `what` says what was being done.
+// CUDA's own text, except for a driver that is missing or too old: which driver is needed depends on this build.
+inline std::string reason_of(cudaError_t code) {
+  if (code != cudaErrorInsufficientDriver) return cudaGetErrorString(code);
+  int supported = 0;
+  cudaDriverGetVersion(&supported);
+  const std::string needed = "a driver for CUDA " + std::to_string(CUDART_VERSION / 1000) + " or newer";
+  if (supported == 0) return "no NVIDIA driver was found; install " + needed;
+  return "the NVIDIA driver is for CUDA " + std::to_string(supported / 1000) + "." +
+         std::to_string(supported % 1000 / 10) + "; install " + needed;
+}
+
+// Throws CC_ERROR_SYSTEM; `what` says what was being done.
 inline void check(cudaError_t code, const char* what) {
-  if (code == cudaSuccess) return;
-  throw Error(CC_ERROR_SYSTEM, std::string(what) + ": " + cudaGetErrorString(code));
+  if (code != cudaSuccess) throw Error(CC_ERROR_SYSTEM, std::string(what) + ": " + reason_of(code));
 }
 
 }  // namespace ccore_cuda

@@ -13,6 +13,9 @@ namespace {
 
 constexpr int64_t kLookNs = 1000000;  // a wait of this length is spent looking; later the thread sleeps
 constexpr int64_t kSettleNs = 1000000000;
+constexpr int64_t kTendEveryNs = 1000000000;
+// Of ranks that are threads of one process, whose staging memory cannot grow.
+constexpr size_t kStagingOfThreadsBytes = size_t{64} << 20;
 
 // To it packets take less time than the meetings of the two-shot kernel. Each rank sends all of its data to all, so this
 // falls with the number of ranks.
@@ -23,19 +26,11 @@ size_t packet_bytes_for(int ranks) {
 
 // To this size streams meet once instead of twice. That saves a change of the time slice, at the price of more copies.
 constexpr size_t kSlotBytes = size_t{1} << 20;
-constexpr size_t kHostSlotBytes = size_t{256} << 10;  // of transfers through host memory
-// PCIe carries twice the data in packets; above it HostFold is faster.
-constexpr size_t kPacketBytesInHostMemory = size_t{128} << 10;
-
-// As if all peers had come to the epoch before the first.
-StreamLine first_line(uint32_t epoch) {
-  StreamLine line{};
-  line.ready = line.done = epoch;
-  return line;
-}
-
-// Kernels of other ranks, which wait for this one, may run in the same context.
-bool has_threads_on_device(const Agreement& agreement) { return agreement.threads_on_device > 1; }
+// PCIe carries twice the data in packets, so that slots, which meet once more, take less time above it.
+constexpr size_t kPacketBytesOfHost = size_t{24} << 10;
+constexpr size_t kHostSlotBytes = size_t{512} << 10;
+// Above it HostFold is faster.
+constexpr size_t kSlotBytesInHostMemory = size_t{128} << 10;
 
 int current_device() {
   int device = 0;
@@ -61,59 +56,37 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
       device_(current_device()),
       board_memory_(meeting_, sizeof(Board), "shared memory"),
       board_(static_cast<Board*>(board_memory_.get())),
-      control_(sizeof(Control)),
-      words_(sizeof(HostWords)),
-      failure_(board_, meeting_.rank(), words_.host<HostWords>()),
-      buffers_(board_, meeting_.rank(), agreement_.processes),
-      staging_(&buffers_, has_threads_on_device(agreement_)),
       description_(agreement_.description) {
-  const Control control = initial_control(wishes.first_epoch);
-  check(cudaMemcpy(control_.as<Control>(), &control, sizeof control, cudaMemcpyHostToDevice), "setting the epochs");
-  HostWords* const words = words_.host<HostWords>();
-  words->begun = words->ended = wishes.first_epoch;
-  Service::Watched watched{board_, &buffers_,       &failure_,       words,   control_.as<Control>(), nullptr,
-                           comm,   meeting_.rank(), meeting_.size(), device_, timeout_ms * 1000000};
+  meeting_.all_or_none([&] { allocate(wishes, timeout_ms); });
   const bool in_host_memory = agreement_.path == CC_CUDA_PATH_HOST;
   context_.slot_bytes = in_host_memory ? kHostSlotBytes : agreement_.path == CC_CUDA_PATH_STREAM ? kSlotBytes : 0;
-  {
-    // Peers map what others export; the region that streams wait in comes with it.
-    const Service mapper(watched, wishes.first_epoch);
-    regions_ = in_host_memory ? make_host_regions(meeting_, context_.slot_bytes)
-                              : make_device_regions(meeting_, context_.slot_bytes, &buffers_);
-  }
-  if (agreement_.path == CC_CUDA_PATH_STREAM) {
-    watched.parts = part_of(regions_->of(meeting_.rank()), 0);
-    const StreamLine line = first_line(wishes.first_epoch);
-    for (int rank = 0; rank < meeting_.size(); ++rank) {
-      check(cudaMemcpy(&watched.parts[rank].stream, &line, sizeof line, cudaMemcpyHostToDevice),
-            "setting the words of streams");
-      const uint32_t transfers[] = {wishes.first_epoch, wishes.first_epoch};
-      check(cudaMemcpy(&watched.parts[rank].transfer.stream_sent, transfers, sizeof transfers, cudaMemcpyHostToDevice),
-            "setting the words of streams");
-    }
-  }
-  check(cudaDeviceSynchronize(), "setting up");
-  if (in_host_memory) {
-    host_fold_ = std::make_unique<HostFold>(meeting_, agreement_.takes_turns, timeout_ms);
-    watched.host_waits.push_back(host_fold_.get());
-  }
-  service_ = std::make_unique<Service>(watched, wishes.first_epoch);
+  regions_ = in_host_memory ? make_host_regions(meeting_, context_.slot_bytes)
+                            : make_device_regions(meeting_, context_.slot_bytes, buffers_.get());
+  meeting_.all_or_none([&] {
+    start_service(wishes.first_epoch, timeout_ms);
+    context_.blocks = blocks_that_fit(wishes.blocks);
+  });
+  context_.blocks = meeting_.smallest(context_.blocks);
 
-  context_.peers.control = control_.as<Control>();
-  context_.peers.host = words_.device<HostWords>();
+  context_.peers.control = control_->as<Control>();
+  context_.peers.host = words_->device<HostWords>();
   for (int rank = 0; rank < meeting_.size(); ++rank) context_.peers.regions[rank] = regions_->of(rank);
   context_.peers.deadline_ns = static_cast<uint64_t>(timeout_ms) * 1000000;
   context_.peers.rank = meeting_.rank();
   context_.peers.size = meeting_.size();
-  context_.buffers = &buffers_;
-  context_.staging = &staging_;
+  context_.buffers = buffers_.get();
+  context_.staging = staging_.get();
   context_.service = service_.get();
-  context_.words = words;
   context_.most_staging_bytes = static_cast<size_t>(wishes.staging_bytes);
-  context_.packet_bytes =
-      wishes.packet_bytes ? static_cast<size_t>(wishes.packet_bytes) : packet_bytes_for(meeting_.size());
+  if (agreement_.threads_on_device > 1) {
+    // An allocation waits for the kernels of the process, and these for a rank that may wait for the allocation.
+    context_.most_staging_bytes = std::min(context_.most_staging_bytes, kStagingOfThreadsBytes);
+    meeting_.all_or_none([&] { staging_->reserve(context_.most_staging_bytes); });
+  }
+  context_.packet_bytes = wishes.packet_bytes ? static_cast<size_t>(wishes.packet_bytes)
+                          : in_host_memory    ? kPacketBytesOfHost
+                                              : packet_bytes_for(meeting_.size());
   context_.maps_buffers = !in_host_memory;
-  context_.blocks = agree_on_blocks(wishes.blocks);
   kernel_path_ = std::make_unique<KernelPath>(&context_);
   exchange_path_ = std::make_unique<ExchangePath>(&context_, wishes.first_epoch);
   if (agreement_.path == CC_CUDA_PATH_STREAM) {
@@ -122,9 +95,63 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
   description_ += ", " + std::to_string(context_.blocks) + " blocks";
 }
 
+void Group::allocate(const Wishes& wishes, int64_t timeout_ms) {
+  control_ = std::make_unique<DeviceMemoryBlock>(sizeof(Control));
+  words_ = std::make_unique<MappedHostMemory>(sizeof(HostWords));
+  auto* const words = words_->host<HostWords>();
+  words->begun = words->ended = wishes.first_epoch;
+  const Control control = initial_control(wishes.first_epoch);
+  check(cudaMemcpy(control_->as<Control>(), &control, sizeof control, cudaMemcpyHostToDevice), "setting the epochs");
+  failure_ = std::make_unique<FailureState>(board_, meeting_.rank(), words);
+  buffers_ = std::make_unique<Buffers>(board_, meeting_.rank(), agreement_.processes);
+  staging_ = std::make_unique<Staging>(buffers_.get(), [this] { settle(); }, timeout_ms * 1000000);
+  // Maps what peers export, their regions first.
+  service_ = std::make_unique<Service>(watched(nullptr, timeout_ms), wishes.first_epoch);
+}
+
+// With the region that streams wait in, which the first service has mapped.
+void Group::start_service(uint32_t first_epoch, int64_t timeout_ms) {
+  RegionPart* parts = nullptr;
+  if (agreement_.path == CC_CUDA_PATH_STREAM) {
+    parts = part_of(regions_->of(meeting_.rank()), 0);
+    // As if all peers had come to the epoch before the first.
+    for (int rank = 0; rank < meeting_.size(); ++rank) {
+      StreamLine line{};
+      line.ready = line.done = first_epoch;
+      check(cudaMemcpy(&parts[rank].stream, &line, sizeof line, cudaMemcpyHostToDevice),
+            "setting the words of streams");
+      const uint32_t transfers[] = {first_epoch, first_epoch};
+      check(cudaMemcpy(&parts[rank].transfer.stream_sent, transfers, sizeof transfers, cudaMemcpyHostToDevice),
+            "setting the words of streams");
+    }
+  }
+  check(cudaDeviceSynchronize(), "setting up");
+  if (agreement_.path == CC_CUDA_PATH_HOST) {
+    host_fold_ = std::make_unique<HostFold>(meeting_, agreement_.takes_turns, timeout_ms);
+  }
+  service_.reset();
+  service_ = std::make_unique<Service>(watched(parts, timeout_ms), first_epoch);
+}
+
+Service::Watched Group::watched(RegionPart* parts, int64_t timeout_ms) const {
+  Service::Watched watched{board_,
+                           buffers_.get(),
+                           failure_.get(),
+                           words_->host<HostWords>(),
+                           control_->as<Control>(),
+                           parts,
+                           meeting_.comm(),
+                           meeting_.rank(),
+                           meeting_.size(),
+                           device_,
+                           timeout_ms * 1000000};
+  if (host_fold_) watched.host_waits.push_back(host_fold_.get());
+  return watched;
+}
+
 // Blocks that wait for peers must all be resident, those of all ranks of the GPU at the same time.
-int Group::agree_on_blocks(int wished) const {
-  int fit = kMostBlocks;
+int Group::blocks_that_fit(int wished) const {
+  int fit = wished > 0 ? wished : kMostBlocks;
   int multiprocessors = 0;
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_), "asking for the device");
   for (const void* function : all_kernels(meeting_.size())) {
@@ -137,32 +164,48 @@ int Group::agree_on_blocks(int wished) const {
         "asking for the occupancy of a kernel");
     fit = std::min(fit, per_multiprocessor * multiprocessors / agreement_.ranks_on_device);
   }
-  if (wished > 0) fit = std::min(fit, wished);
-  struct Blocks {
-    int32_t fit;
-    char error[160];
-  };
-  Blocks own{fit, {}};
-  if (fit < 1) put(own.error, "the GPU cannot run one block of each of its ranks at the same time");
-  const auto all = meeting_.exchange(own);
-  require_all(all);
-  for (const Blocks& other : all) fit = std::min(fit, static_cast<int>(other.fit));
+  if (fit < 1) {
+    throw Error(CC_ERROR_SYSTEM, "the GPU cannot run one block of each of its " +
+                                     std::to_string(agreement_.ranks_on_device) + " ranks at the same time");
+  }
   return fit;
 }
 
 Group::~Group() {
+  settle();
+  // Memory is not freed below a kernel that waits.
+  if (cudaEventQuery(order_.last()) == cudaErrorNotReady) {
+    failure_->fail(CC_ERROR_ABORTED, "the handle was destroyed during an operation");
+  }
+  buffers_->leave();
+  service_.reset();
+}
+
+// Returns when the operations that were queued have ended, or after a moment.
+void Group::settle() {
   const int64_t begin = now_ns();
   while (cudaEventQuery(order_.last()) == cudaErrorNotReady && now_ns() - begin < kSettleNs) sched_yield();
-  buffers_.leave();
-  service_.reset();
 }
 
 template <typename Body>
 void Group::queue(cudaStream_t stream, Body body) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  failure_.throw_if_failed();
+  failure_->throw_if_failed();
+  if (const int rank = buffers_->first_that_left(); rank >= 0) {
+    failure_->fail(CC_ERROR_REMOTE, "rank " + std::to_string(rank) + " has destroyed its handle");
+    failure_->throw_if_failed();
+  }
   const bool captured = order_.begin(stream);
-  body(captured);
+  if (!captured && now_ns() - tended_ns_ > kTendEveryNs && cudaEventQuery(order_.last()) == cudaSuccess) {
+    buffers_->tend();
+    tended_ns_ = now_ns();
+  }
+  try {
+    body(captured);
+  } catch (const Error&) {
+    failure_->throw_if_failed();  // the first failure is the reason for those that follow
+    throw;
+  }
   order_.end(stream, captured);
   service_->notice_work();
 }
@@ -185,7 +228,7 @@ void Group::all_reduce(const void* send, void* recv, size_t count, cc_dtype dtyp
 
 bool Group::folds_on_host(size_t bytes, bool captured) const {
   if (!host_fold_ || captured) return false;
-  return agreement_.takes_turns || bytes > kPacketBytesInHostMemory;
+  return agreement_.takes_turns || bytes > kSlotBytesInHostMemory;
 }
 
 void Group::reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
@@ -250,7 +293,7 @@ void Group::wait(int64_t timeout_ms) {
     if (code != cudaErrorNotReady) check(code, "waiting for an operation");
     const int64_t waited = now_ns() - begin;
     if (waited > timeout_ms * 1000000) {
-      failure_.throw_if_failed();
+      failure_->throw_if_failed();
       throw Error(CC_ERROR_TIMEOUT, "the operation did not end within " + std::to_string(timeout_ms) +
                                         " ms; work that was queued before it on its stream may not have ended");
     }
@@ -261,16 +304,16 @@ void Group::wait(int64_t timeout_ms) {
       nanosleep(&moment, nullptr);
     }
   }
-  failure_.throw_if_failed();
+  failure_->throw_if_failed();
 }
 
 void Group::abort() {
-  failure_.fail(CC_ERROR_ABORTED, "cc_cuda_abort was called on rank " + std::to_string(meeting_.rank()));
+  failure_->fail(CC_ERROR_ABORTED, "cc_cuda_abort was called on rank " + std::to_string(meeting_.rank()));
 }
 
 cc_result Group::poll(const char** text) {
-  const cc_result result = failure_.poll();
-  if (text) *text = result == CC_SUCCESS ? "" : failure_.text().c_str();
+  const cc_result result = failure_->poll();
+  if (text) *text = result == CC_SUCCESS ? "" : failure_->text().c_str();
   return result;
 }
 

@@ -49,20 +49,25 @@ class Group {
  private:
   template <typename Body>
   void queue(cudaStream_t stream, Body body);
+  void settle();
   bool folds_on_host(size_t bytes, bool captured) const;
   static void copy_own(const void* send, void* recv, size_t bytes, cudaStream_t stream);
-  int agree_on_blocks(int wished) const;
+  // Steps of a rank alone.
+  void allocate(const Wishes& wishes, int64_t timeout_ms);
+  void start_service(uint32_t first_epoch, int64_t timeout_ms);
+  Service::Watched watched(RegionPart* parts, int64_t timeout_ms) const;
+  int blocks_that_fit(int wished) const;
 
   const Meeting meeting_;
   const Agreement agreement_;
   int device_ = 0;
   SharedMapping board_memory_;
   Board* const board_;
-  DeviceMemoryBlock control_;
-  MappedHostMemory words_;
-  FailureState failure_;
-  Buffers buffers_;
-  Staging staging_;
+  std::unique_ptr<DeviceMemoryBlock> control_;
+  std::unique_ptr<MappedHostMemory> words_;
+  std::unique_ptr<FailureState> failure_;
+  std::unique_ptr<Buffers> buffers_;
+  std::unique_ptr<Staging> staging_;
   std::unique_ptr<Regions> regions_;
   std::unique_ptr<HostFold> host_fold_;
   std::unique_ptr<Service> service_;  // looks at it
@@ -71,6 +76,7 @@ class Group {
   std::unique_ptr<ExchangePath> exchange_path_;
   std::unique_ptr<StreamPath> stream_path_;
   StreamOrder order_;
+  int64_t tended_ns_ = 0;
   std::mutex mutex_;  // of operations
   std::string description_;
 };

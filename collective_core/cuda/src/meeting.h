@@ -29,6 +29,15 @@ class Meeting {
     return all;
   }
 
+  // Runs the step of this rank; if it fails on one rank, it throws that rank's error on all.
+  template <typename Step>
+  void all_or_none(Step step) const;
+
+  int smallest(int number) const {
+    for (const int other : exchange(number)) number = other < number ? other : number;
+    return number;
+  }
+
  private:
   static void require(cc_result result) {
     if (result != CC_SUCCESS) throw Error(result, cc_last_error(nullptr));
@@ -49,6 +58,20 @@ void require_all(const std::vector<Record>& records) {
       throw Error(CC_ERROR_SYSTEM, "rank " + std::to_string(rank) + ": " + records[rank].error);
     }
   }
+}
+
+template <typename Step>
+void Meeting::all_or_none(Step step) const {
+  struct Outcome {
+    char error[160];
+  };
+  Outcome outcome{};
+  try {
+    step();
+  } catch (const Error& error) {
+    put(outcome.error, error.what());
+  }
+  require_all(exchange(outcome));
 }
 
 }  // namespace ccore_cuda

@@ -58,7 +58,8 @@ void Service::run() {
       watched_.failure->poll();
       cc_result state = CC_SUCCESS;
       cc_comm_get_async_error(watched_.comm, &state);
-      if (state != CC_SUCCESS && state != CC_IN_PROGRESS) {
+      // A rank that has nothing left to do may leave before this one.
+      if (state != CC_SUCCESS && state != CC_IN_PROGRESS && watched_.buffers->first_that_left() < 0) {
         watched_.failure->fail(state, std::string("the communicator failed: ") + cc_last_error(watched_.comm));
       }
       if (watched_.parts) watch_streams();

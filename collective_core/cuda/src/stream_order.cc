@@ -22,10 +22,11 @@ bool StreamOrder::begin(cudaStream_t stream) {
     throw Error(CC_ERROR_INVALID_USAGE, "the capture of the stream has failed before this call");
   }
   if (status == cudaStreamCaptureStatusNone) {
-    if (eager_stream_ != stream) check(cudaStreamWaitEvent(stream, eager_, 0), "ordering streams");
+    // On the same stream too: a handle of a stream may be used again for a new one.
+    check(cudaStreamWaitEvent(stream, eager_, 0), "ordering streams");
     return false;
   }
-  if (capture == capture_ && captured_stream_ != stream) {
+  if (capture == capture_) {
     check(cudaStreamWaitEvent(stream, captured_, 0), "ordering streams of a capture");
   }
   capture_ = capture;
@@ -34,7 +35,6 @@ bool StreamOrder::begin(cudaStream_t stream) {
 
 void StreamOrder::end(cudaStream_t stream, bool captured) {
   check(cudaEventRecord(captured ? captured_ : eager_, stream), "recording the end of an operation");
-  (captured ? captured_stream_ : eager_stream_) = stream;
 }
 
 }  // namespace ccore_cuda

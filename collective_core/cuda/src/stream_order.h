@@ -24,8 +24,6 @@ class StreamOrder {
  private:
   cudaEvent_t eager_ = nullptr;
   cudaEvent_t captured_ = nullptr;
-  cudaStream_t eager_stream_ = nullptr;
-  cudaStream_t captured_stream_ = nullptr;
   unsigned long long capture_ = 0;  // the capture in which captured_ was recorded
 };
 

@@ -27,7 +27,6 @@ struct Spread {
   int blocks;
   uint32_t packets;            // of the whole operation
   uint32_t packets_per_block;  // at most kPacketsPerBlock
-  bool waits_by_warp;  // one thread of a warp looks before the others: through PCIe a look costs as much as the data
 };
 
 struct PacketReduce {
@@ -97,16 +96,17 @@ struct Push {
   const char* input;
   size_t bytes;
   char* slots[kMostRanks];  // of this rank at its peers
-  int rank;
-  int size;
 };
 
 struct FoldSlots {
   int blocks;
+  bool in_stream;
   uint32_t stream_buffer;
+  uint32_t slot;  // of an operation in streams: which of the two of each rank
+  size_t slot_bytes;
+  size_t packs_per_block;  // of an operation through host memory; each block has its own part of a slot
   const void* input;
   void* output;
-  char* slots[kMostRanks];  // of the peers at this rank
   size_t count;
   cc_redop op;
   uint64_t call;
@@ -150,12 +150,13 @@ void start_packet_copy(const PacketCopy& copy, const Peers& peers, cudaStream_t 
 std::vector<const void*> copy_functions();
 void start_pull(const Pull& call, const Peers& peers, cudaStream_t stream);
 void start_exchange(const Exchange& call, const Peers& peers, cudaStream_t stream);
-void start_push(const Push& call, cudaStream_t stream);
+void start_push(const Push& call, const Peers& peers, cudaStream_t stream);
 std::vector<const void*> pull_functions();
 std::vector<const void*> exchange_functions();
 
 constexpr int kTwoShotThreads = 512;
 constexpr int kPullThreads = 512;
+constexpr int kFoldThreads = 512;
 constexpr int kPacketThreads = 512;  // besides one warp for the header
 inline int threads_of(const Spread& spread) {
   const int whole_warps = (static_cast<int>(spread.packets_per_block) + 31) / 32 * 32;

@@ -1,6 +1,6 @@
 // Sends and receives: the receiver reads the sender's buffer, or what the sender has staged of it.
-#include "error.h"
 #include "kernels/copy.cuh"
+#include "kernels/launch.cuh"
 #include "kernels/watch.cuh"
 #include "protocol/transfers.h"
 
@@ -84,8 +84,7 @@ __global__ void __launch_bounds__(kPullThreads)
 }  // namespace
 
 void start_exchange(const Exchange& call, const Peers& peers, cudaStream_t stream) {
-  exchange<<<call.blocks, kPullThreads, 0, stream>>>(call, peers);
-  check(cudaGetLastError(), "starting an exchange");
+  launch(exchange, call.blocks, kPullThreads, call, peers, stream);
 }
 
 std::vector<const void*> exchange_functions() { return {reinterpret_cast<const void*>(exchange)}; }

@@ -1,6 +1,6 @@
 // all_gather and broadcast in packets, of any type: bytes.
-#include "error.h"
 #include "kernels/element.cuh"
+#include "kernels/launch.cuh"
 #include "kernels/packet_header.cuh"
 
 namespace ccore_cuda {
@@ -55,8 +55,7 @@ __global__ void __launch_bounds__(kPacketThreads + 32)
 }  // namespace
 
 void start_packet_copy(const PacketCopy& copy, const Peers& peers, cudaStream_t stream) {
-  packet_copy<<<copy.spread.blocks, threads_of(copy.spread), 0, stream>>>(copy, peers);
-  check(cudaGetLastError(), "starting a copy");
+  launch(packet_copy, copy.spread.blocks, threads_of(copy.spread), copy, peers, stream);
 }
 
 std::vector<const void*> copy_functions() { return {reinterpret_cast<const void*>(packet_copy)}; }

@@ -49,17 +49,6 @@ __global__ void __launch_bounds__(kPacketThreads + 32)
         return &part_of(peers.regions[peers.rank], rank)->packets[buffer][blockIdx.x][i];
       };
       if constexpr (kRanks != 0) {
-        if (a.spread.waits_by_warp) {
-          const uint32_t warp = __activemask();
-          if ((threadIdx.x & 31) == 0) {
-            uint64_t data = 0;
-            for (int step = 1; step < kRanks; ++step) {
-              const int peer = (peers.rank + step) % kRanks;
-              if (!receive_packet<DeviceMemory>(from(peer), start.epoch, &data, &watch, peer)) break;
-            }
-          }
-          __syncwarp(warp);
-        }
         // All peers' packets are looked at before any is waited for.
         Packet seen[kRanks];
         bool complete;

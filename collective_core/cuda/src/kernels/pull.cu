@@ -1,6 +1,6 @@
 // all_gather and broadcast of large data: each rank reads the buffers of its peers.
-#include "error.h"
 #include "kernels/copy.cuh"
+#include "kernels/launch.cuh"
 #include "kernels/meeting.cuh"
 
 namespace ccore_cuda {
@@ -34,9 +34,10 @@ __global__ void __launch_bounds__(kPullThreads)
 }
 
 // Without meetings: into the slots that this rank has at its peers.
-__global__ void __launch_bounds__(kPullThreads) push(const __grid_constant__ Push a) {
-  for (int step = 1; step < a.size; ++step) {
-    const int rank = a.rank + step < a.size ? a.rank + step : a.rank + step - a.size;
+__global__ void __launch_bounds__(kPullThreads)
+    push(const __grid_constant__ Push a, const __grid_constant__ Peers peers) {
+  for (int step = 1; step < peers.size; ++step) {
+    const int rank = peers.rank + step < peers.size ? peers.rank + step : peers.rank + step - peers.size;
     copy_packs(a.slots[rank], a.input, a.bytes, static_cast<int>(blockIdx.x), a.blocks);
   }
 }
@@ -44,13 +45,11 @@ __global__ void __launch_bounds__(kPullThreads) push(const __grid_constant__ Pus
 }  // namespace
 
 void start_pull(const Pull& call, const Peers& peers, cudaStream_t stream) {
-  pull<<<call.blocks, kPullThreads, 0, stream>>>(call, peers);
-  check(cudaGetLastError(), "starting a copy");
+  launch(pull, call.blocks, kPullThreads, call, peers, stream);
 }
 
-void start_push(const Push& call, cudaStream_t stream) {
-  push<<<call.blocks, kPullThreads, 0, stream>>>(call);
-  check(cudaGetLastError(), "starting a copy");
+void start_push(const Push& call, const Peers& peers, cudaStream_t stream) {
+  launch(push, call.blocks, kPullThreads, call, peers, stream);
 }
 
 std::vector<const void*> pull_functions() { return {reinterpret_cast<const void*>(pull)}; }

@@ -2,8 +2,8 @@
 // that takes the operator and the number of ranks as arguments, since each kernel costs seconds to compile.
 #pragma once
 
-#include "error.h"
 #include "kernels/fold_slots.cuh"
+#include "kernels/launch.cuh"
 #include "kernels/packet_reduce.cuh"
 #include "kernels/two_shot.cuh"
 
@@ -36,16 +36,13 @@ struct KernelsOf {
   }
 
   static void packets(const PacketReduce& call, const Peers& peers, cudaStream_t stream) {
-    packet_kernel(call.op, peers.size)<<<call.spread.blocks, threads_of(call.spread), 0, stream>>>(call, peers);
-    check(cudaGetLastError(), "starting a reduction");
+    launch(packet_kernel(call.op, peers.size), call.spread.blocks, threads_of(call.spread), call, peers, stream);
   }
   static void two_shots(const TwoShot& call, const Peers& peers, cudaStream_t stream) {
-    two_shot_kernel(call.op, peers.size)<<<call.blocks, kTwoShotThreads, 0, stream>>>(call, peers);
-    check(cudaGetLastError(), "starting a reduction");
+    launch(two_shot_kernel(call.op, peers.size), call.blocks, kTwoShotThreads, call, peers, stream);
   }
   static void folds(const FoldSlots& call, const Peers& peers, cudaStream_t stream) {
-    fold_slots<T><<<call.blocks, 512, 0, stream>>>(call, peers);
-    check(cudaGetLastError(), "starting a reduction");
+    launch(fold_slots<T>, call.blocks, kFoldThreads, call, peers, stream);
   }
   static std::vector<const void*> functions(int ranks) {
     std::vector<const void*> all;

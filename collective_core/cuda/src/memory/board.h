@@ -20,14 +20,16 @@ struct Export {
 };
 
 struct BoardOfRank {
-  std::atomic<uint32_t> exported;               // exports[0, exported) are valid
-  std::atomic<uint32_t> mapped[kMostRanks];     // how many exports of each rank this rank has tried to map
-  uint64_t addresses[kMostRanks][kMostBuffers];  // where this rank has mapped them
-  std::atomic<uint32_t> refused[kMostBuffers];  // set by a peer that could not map it
-  std::atomic<uint32_t> left;                   // 1: this rank has gone, and its memory goes
-  std::atomic<uint32_t> unmapped[kMostRanks];   // 1: this rank maps nothing of that rank any more
-  char failure[256];                            // the text of its failure
+  // Counts the changes of a place: odd while it has an export, even when it is free again.
+  std::atomic<uint32_t> states[kMostBuffers];
   Export exports[kMostBuffers];
+  // What this rank has last seen of the places of each rank and acted upon, and where it has mapped their memory; 0: it
+  // could not.
+  std::atomic<uint32_t> seen[kMostRanks][kMostBuffers];
+  uint64_t addresses[kMostRanks][kMostBuffers];
+  std::atomic<uint32_t> left;                  // 1: this rank has gone, and its memory goes
+  std::atomic<uint32_t> unmapped[kMostRanks];  // 1: this rank maps nothing of that rank any more
+  char failure[256];                           // the text of its failure
 };
 
 struct Board {

@@ -11,6 +11,8 @@ namespace {
 constexpr int64_t kMapLimitNs = 2000000000;
 constexpr int64_t kLeaveLimitNs = 1000000000;
 constexpr int64_t kLookNs = 10000000;
+// The first places are kept for the library's own memory, without which no operation works.
+constexpr int kOwnPlaces = 32;
 
 }  // namespace
 
@@ -20,46 +22,91 @@ Buffers::Buffers(Board* board, int rank, const std::vector<uint64_t>& processes)
 }
 
 Buffers::~Buffers() {
-  for (int rank = 0; rank < size_; ++rank) unmap(rank);
+  for (int rank = 0; rank < size_; ++rank) {
+    for (int number = 0; number < kMostBuffers; ++number) unmap(rank, number);
+  }
 }
 
 bool Buffers::is_own_process(int rank) const {
   return processes_[static_cast<size_t>(rank)] == processes_[static_cast<size_t>(rank_)];
 }
 
-int Buffers::export_allocation(const void* base, size_t bytes) {
+// A place that no peer maps any more.
+int Buffers::free_place(int first) const {
+  for (int number = first; number < kMostBuffers; ++number) {
+    const uint32_t state = board_->ranks[rank_].states[number].load(std::memory_order_relaxed);
+    bool is_free = state % 2 == 0;
+    for (int rank = 0; rank < size_ && is_free; ++rank) {
+      is_free = rank == rank_ || board_->ranks[rank].seen[rank_][number].load(std::memory_order_acquire) == state;
+    }
+    if (is_free) return number;
+  }
+  return -1;
+}
+
+int Buffers::claim_place(const void* base, size_t bytes, int first) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const RelaxedCapture relaxed;
+  const int number = free_place(first);
+  if (number < 0) return kNoPlace;
   BoardOfRank& own = board_->ranks[rank_];
-  const uint32_t number = own.exported.load(std::memory_order_relaxed);
-  if (number >= kMostBuffers) return -1;
   Export& place = own.exports[number];
   place.base = reinterpret_cast<uint64_t>(base);
   place.bytes = bytes;
   if (crosses_processes_ && cudaIpcGetMemHandle(&place.handle, const_cast<void*>(base)) != cudaSuccess) {
     cudaGetLastError();
-    return -1;
+    return kNoHandle;
   }
   own.addresses[rank_][number] = place.base;
-  own.exported.store(number + 1, std::memory_order_release);
-  wake_all(board_);
-  if (!wait_for_peers(number + 1) || own.refused[number].load(std::memory_order_acquire) != 0) return -1;
-  return static_cast<int>(number);
+  own.states[number].fetch_add(1, std::memory_order_release);
+  return number;
 }
 
-bool Buffers::wait_for_peers(uint32_t exported) const {
+int Buffers::export_allocation(const void* base, size_t bytes, int first, int64_t limit_ns) {
+  const RelaxedCapture relaxed;
+  const int number = claim_place(base, bytes, first);
+  if (number < 0) return number;
+  wake_all(board_);
+  if (!wait_for_peers(number, limit_ns)) return kLate;
+  return is_mapped_by_all(number) ? number : kUnmappable;
+}
+
+int Buffers::export_own(const void* base, size_t bytes, int64_t limit_ns) {
+  const int number = export_allocation(base, bytes, 0, limit_ns);
+  switch (number) {
+    case kNoPlace:
+      throw Error(CC_ERROR_SYSTEM, "the table of memory that peers map is full");
+    case kNoHandle:
+      throw Error(CC_ERROR_SYSTEM, "memory of this rank cannot be shared with other processes (cudaIpcGetMemHandle)");
+    case kLate:
+      throw Error(CC_ERROR_TIMEOUT, "a peer did not map the memory of this rank in time");
+    case kUnmappable:
+      throw Error(CC_ERROR_SYSTEM, "a peer could not map the memory of this rank (cudaIpcOpenMemHandle)");
+    default:
+      return number;
+  }
+}
+
+bool Buffers::wait_for_peers(int number, int64_t limit_ns) const {
   const int64_t begin = now_ns();
+  const uint32_t state = board_->ranks[rank_].states[number].load(std::memory_order_relaxed);
   while (true) {
-    const uint32_t seen = board_->news.load(std::memory_order_acquire);
-    bool mapped = true;
+    const uint32_t news = board_->news.load(std::memory_order_acquire);
+    bool seen = true;
     for (int rank = 0; rank < size_; ++rank) {
       if (rank == rank_) continue;
-      mapped = mapped && board_->ranks[rank].mapped[rank_].load(std::memory_order_acquire) >= exported;
+      seen = seen && board_->ranks[rank].seen[rank_][number].load(std::memory_order_acquire) == state;
     }
-    if (mapped) return true;
-    if (now_ns() - begin > kMapLimitNs || board_->failed.load(std::memory_order_relaxed) != 0) return false;
-    wait_for_news(board_, seen, kLookNs);
+    if (seen) return true;
+    if (now_ns() - begin > limit_ns || board_->failed.load(std::memory_order_relaxed) != 0) return false;
+    wait_for_news(board_, news, kLookNs);
   }
+}
+
+bool Buffers::is_mapped_by_all(int number) const {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (board_->ranks[rank].addresses[rank_][number] == 0) return false;
+  }
+  return true;
 }
 
 bool Buffers::locate(const void* address, size_t bytes, uint64_t* addresses) {
@@ -67,15 +114,46 @@ bool Buffers::locate(const void* address, size_t bytes, uint64_t* addresses) {
   if (!allocation) return false;
   const uint64_t offset = reinterpret_cast<uint64_t>(address) - allocation->base;
   if (offset + bytes > allocation->bytes) return false;
-  auto found = numbers_.find(allocation->number);
-  if (found == numbers_.end()) {
-    const int number = export_allocation(reinterpret_cast<const void*>(allocation->base), allocation->bytes);
-    found = numbers_.emplace(allocation->number, number).first;
+  int number = -1;
+  bool is_known = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = known_.find(allocation->number);
+    is_known = found != known_.end();
+    if (is_known) number = found->second.number;
   }
-  if (found->second < 0) return false;
-  addresses_of(found->second, addresses);
+  if (!is_known) {
+    const auto* const base = reinterpret_cast<const void*>(allocation->base);
+    number = export_allocation(base, allocation->bytes, kOwnPlaces, kMapLimitNs);
+    // Buffers that were freed since the last sweep may hold the places: this one is staged, and the next finds them free.
+    if (number == kNoPlace) take_back_freed();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    known_[allocation->number] = {number, allocation->base};
+  }
+  if (number < 0) return false;
+  addresses_of(number, addresses);
   for (int rank = 0; rank < size_; ++rank) addresses[rank] += offset;
   return true;
+}
+
+void Buffers::take_back_freed() {
+  bool any = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto known = known_.begin(); known != known_.end();) {
+      const auto allocation = allocation_of(reinterpret_cast<const void*>(known->second.base));
+      if (allocation && allocation->number == known->first) {
+        ++known;
+        continue;
+      }
+      if (known->second.number >= 0) {
+        board_->ranks[rank_].states[known->second.number].fetch_add(1, std::memory_order_release);
+        any = true;
+      }
+      known = known_.erase(known);
+    }
+  }
+  if (any) wake_all(board_);
 }
 
 void Buffers::addresses_of(int number, uint64_t* addresses) const {
@@ -93,38 +171,73 @@ void Buffers::map_news() {
     BoardOfRank& theirs = board_->ranks[rank];
     if (theirs.left.load(std::memory_order_acquire) != 0) {
       if (own.unmapped[rank].load(std::memory_order_relaxed) == 0) {
-        unmap(rank);
+        for (int number = 0; number < kMostBuffers; ++number) unmap(rank, number);
         own.unmapped[rank].store(1, std::memory_order_release);
         wake_all(board_);
       }
       continue;
     }
-    const uint32_t begin = own.mapped[rank].load(std::memory_order_relaxed);
-    const uint32_t end = theirs.exported.load(std::memory_order_acquire);
-    if (begin == end) continue;
-    for (uint32_t number = begin; number < end; ++number) {
-      const Export& place = theirs.exports[number];
-      void* memory = nullptr;
-      if (is_own_process(rank)) {
-        memory = reinterpret_cast<void*>(place.base);
-      } else if (cudaIpcOpenMemHandle(&memory, place.handle, cudaIpcMemLazyEnablePeerAccess) != cudaSuccess) {
-        cudaGetLastError();
-        theirs.refused[number].store(1, std::memory_order_release);
-        memory = nullptr;
-      }
-      own.addresses[rank][number] = reinterpret_cast<uint64_t>(memory);
+    bool any = false;
+    for (int number = 0; number < kMostBuffers; ++number) {
+      const uint32_t state = theirs.states[number].load(std::memory_order_acquire);
+      std::atomic<uint32_t>& seen = own.seen[rank][number];
+      // What a peer has taken back waits for tend(); it does not use the place before.
+      if (state % 2 == 0 || state == seen.load(std::memory_order_relaxed)) continue;
+      map(rank, number);
+      seen.store(state, std::memory_order_release);
+      any = true;
     }
-    own.mapped[rank].store(end, std::memory_order_release);
-    wake_all(board_);
+    if (any) wake_all(board_);
   }
 }
 
-void Buffers::unmap(int rank) {
-  if (is_own_process(rank)) return;
-  for (uint64_t& address : board_->ranks[rank_].addresses[rank]) {
-    if (address) cudaIpcCloseMemHandle(reinterpret_cast<void*>(address));
-    address = 0;
+void Buffers::tend() {
+  const RelaxedCapture relaxed;
+  take_back_freed();
+  unmap_freed();
+}
+
+void Buffers::unmap_freed() {
+  bool any = false;
+  for (int rank = 0; rank < size_; ++rank) {
+    const BoardOfRank& theirs = board_->ranks[rank];
+    if (rank == rank_ || theirs.left.load(std::memory_order_acquire) != 0) continue;
+    for (int number = 0; number < kMostBuffers; ++number) {
+      const uint32_t state = theirs.states[number].load(std::memory_order_acquire);
+      std::atomic<uint32_t>& seen = board_->ranks[rank_].seen[rank][number];
+      if (state % 2 == 1 || state == seen.load(std::memory_order_acquire)) continue;
+      unmap(rank, number);
+      seen.store(state, std::memory_order_release);
+      any = true;
+    }
   }
+  if (any) wake_all(board_);
+}
+
+int Buffers::first_that_left() const {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_ && board_->ranks[rank].left.load(std::memory_order_acquire) != 0) return rank;
+  }
+  return -1;
+}
+
+void Buffers::map(int rank, int number) {
+  const Export& place = board_->ranks[rank].exports[number];
+  void* memory = nullptr;
+  if (is_own_process(rank)) {
+    memory = reinterpret_cast<void*>(place.base);
+  } else if (cudaIpcOpenMemHandle(&memory, place.handle, cudaIpcMemLazyEnablePeerAccess) != cudaSuccess) {
+    cudaGetLastError();
+    memory = nullptr;
+  }
+  board_->ranks[rank_].addresses[rank][number] = reinterpret_cast<uint64_t>(memory);
+}
+
+void Buffers::unmap(int rank, int number) {
+  if (rank == rank_) return;
+  uint64_t& address = board_->ranks[rank_].addresses[rank][number];
+  if (address && !is_own_process(rank)) cudaIpcCloseMemHandle(reinterpret_cast<void*>(address));
+  address = 0;
 }
 
 void Buffers::leave() {
@@ -132,7 +245,7 @@ void Buffers::leave() {
   wake_all(board_);
   const int64_t begin = now_ns();
   while (now_ns() - begin < kLeaveLimitNs) {
-    const uint32_t seen = board_->news.load(std::memory_order_acquire);
+    const uint32_t news = board_->news.load(std::memory_order_acquire);
     bool unmapped = true;
     for (int rank = 0; rank < size_; ++rank) {
       const BoardOfRank& theirs = board_->ranks[rank];
@@ -140,7 +253,7 @@ void Buffers::leave() {
       unmapped = unmapped && theirs.unmapped[rank_].load(std::memory_order_acquire) != 0;
     }
     if (unmapped || board_->failed.load(std::memory_order_relaxed) != 0) return;
-    wait_for_news(board_, seen, kLookNs);
+    wait_for_news(board_, news, kLookNs);
   }
 }
 

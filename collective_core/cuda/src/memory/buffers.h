@@ -26,8 +26,9 @@ class Buffers {
   Buffers(const Buffers&) = delete;
   Buffers& operator=(const Buffers&) = delete;
 
-  // Exports an allocation and waits until all peers have mapped it. -1 if it or a peer cannot.
-  int export_allocation(const void* base, size_t bytes);
+  // Exports memory of the library itself and waits until all peers have mapped it, at most limit_ns. Throws if they do
+  // not.
+  int export_own(const void* base, size_t bytes, int64_t limit_ns);
   // Stores in addresses[rank] where each peer finds the memory. False if they cannot. Exports the allocation the first
   // time it is seen.
   bool locate(const void* address, size_t bytes, uint64_t* addresses);
@@ -36,23 +37,42 @@ class Buffers {
 
   // Maps what peers have exported since. By the service thread.
   void map_news();
+  // Takes back allocations that the application has freed, because peers that map them keep their memory, and unmaps what
+  // peers have taken back. By the thread of an operation, when the one before has ended: CUDA may let such calls wait for
+  // the GPU, and other threads wait for them.
+  void tend();
   // Tells the peers that this rank's memory goes, and waits a moment for them to unmap it.
   void leave();
+  // The first peer that has left, or -1.
+  int first_that_left() const;
 
   // Memory of another rank as this rank sees it.
   char* mapped(int rank, int number) const;
 
  private:
   bool is_own_process(int rank) const;
-  void unmap(int rank);
-  bool wait_for_peers(uint32_t exported) const;
+  // Why an allocation has no number: below 0.
+  enum Refusal : int { kNoPlace = -1, kNoHandle = -2, kLate = -3, kUnmappable = -4 };
+  int export_allocation(const void* base, size_t bytes, int first, int64_t limit_ns);
+  int claim_place(const void* base, size_t bytes, int first);
+  int free_place(int first) const;
+  void take_back_freed();
+  void unmap_freed();
+  void map(int rank, int number);
+  void unmap(int rank, int number);
+  bool wait_for_peers(int number, int64_t limit_ns) const;
+  bool is_mapped_by_all(int number) const;
 
   Board* const board_;
   const int rank_, size_;
   const std::vector<uint64_t> processes_;
   bool crosses_processes_ = false;
-  std::mutex mutex_;  // of exporting
-  std::unordered_map<uint64_t, int> numbers_;  // from Allocation::number; -1: cannot be exported
+  std::mutex mutex_;  // of what follows and the own places
+  struct Known {
+    int number;  // below 0: cannot be exported
+    uintptr_t base;
+  };
+  std::unordered_map<uint64_t, Known> known_;  // by Allocation::number
 };
 
 }  // namespace ccore_cuda

@@ -31,27 +31,6 @@ class DeviceMemoryBlock {
   void* memory_ = nullptr;
 };
 
-// Memory whose allocation does not wait for kernels that run: such a kernel may wait for the rank that allocates. It
-// cannot be mapped by other processes.
-class AsynchronousMemory {
- public:
-  explicit AsynchronousMemory(size_t bytes) {
-    cudaStream_t stream = nullptr;
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
-    cudaError_t code = cudaMallocAsync(&memory_, bytes, stream);
-    if (code == cudaSuccess) code = cudaStreamSynchronize(stream);
-    cudaStreamDestroy(stream);
-    check(code, "allocating memory on the GPU");
-  }
-  ~AsynchronousMemory() { cudaFree(memory_); }
-  AsynchronousMemory(const AsynchronousMemory&) = delete;
-  AsynchronousMemory& operator=(const AsynchronousMemory&) = delete;
-  char* get() const { return static_cast<char*>(memory_); }
-
- private:
-  void* memory_ = nullptr;
-};
-
 // Host memory that the device maps.
 class MappedHostMemory {
  public:

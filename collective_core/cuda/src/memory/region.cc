@@ -7,6 +7,8 @@
 namespace ccore_cuda {
 namespace {
 
+constexpr int64_t kRegionLimitNs = 20000000000;
+
 struct RegionOutcome {
   char error[160];
   int32_t buffer;
@@ -20,8 +22,7 @@ class DeviceRegions : public Regions {
       own_ = std::make_unique<DeviceMemoryBlock>(bytes);
       // Clearing has ended before a peer writes.
       check(cudaDeviceSynchronize(), "clearing memory on the GPU");
-      outcome.buffer = buffers->export_allocation(own_->as<char>(), bytes);
-      if (outcome.buffer < 0) put(outcome.error, "its memory could not be mapped by a peer (cudaIpc)");
+      outcome.buffer = buffers->export_own(own_->as<char>(), bytes, kRegionLimitNs);
     } catch (const Error& error) {
       put(outcome.error, error.what());
     }

@@ -16,16 +16,10 @@ const Staging::Place& Staging::reserve(size_t bytes) {
     size_t wanted = std::max(kFirstBytes, bytes_ * 2);
     while (wanted < bytes) wanted *= 2;
     const RelaxedCapture relaxed;
-    char* memory = nullptr;
-    if (has_threads_) {
-      asynchronous_blocks_.push_back(std::make_unique<AsynchronousMemory>(wanted));
-      memory = asynchronous_blocks_.back()->get();
-    } else {
-      blocks_.push_back(std::make_unique<DeviceMemoryBlock>(wanted, false));
-      memory = blocks_.back()->as<char>();
-    }
-    const int number = buffers_->export_allocation(memory, wanted);
-    if (number < 0) throw Error(CC_ERROR_SYSTEM, "a peer did not map the staging memory of this rank in time");
+    settle_();
+    blocks_.push_back(std::make_unique<DeviceMemoryBlock>(wanted, false));
+    char* const memory = blocks_.back()->as<char>();
+    const int number = buffers_->export_own(memory, wanted, limit_ns_);
     bytes_ = wanted;
     place_.memory = memory;
     buffers_->addresses_of(number, place_.addresses);

@@ -3,12 +3,6 @@
 #include <algorithm>
 
 namespace ccore_cuda {
-namespace {
-
-constexpr size_t kWaitsByWarpFrom = size_t{24} << 10;
-
-}  // namespace
-
 size_t KernelPath::packet_capacity() const {
   return static_cast<size_t>(context_.blocks) * kPacketsPerBlock * kPacketBytes;
 }
@@ -21,7 +15,6 @@ Spread KernelPath::spread(size_t bytes) const {
   spread.packets_per_block = (spread.packets + blocks - 1) / blocks;
   // Rounding up may leave nothing for the last blocks.
   spread.blocks = static_cast<int>((spread.packets + spread.packets_per_block - 1) / spread.packets_per_block);
-  spread.waits_by_warp = !context_.maps_buffers && bytes >= kWaitsByWarpFrom;
   return spread;
 }
 
@@ -43,12 +36,31 @@ void KernelPath::reduce_by_packets(const ReduceCall& call, size_t stride, Kind k
 bool KernelPath::fits_packets(size_t bytes) const { return bytes <= context_.packet_bytes || !context_.maps_buffers; }
 
 void KernelPath::all_reduce(const ReduceCall& call) {
-  if (fits_packets(call.count * call.element)) return reduce_by_packets(call, 0, Kind::kAllReduce);
+  if (call.count * call.element <= context_.packet_bytes) return reduce_by_packets(call, 0, Kind::kAllReduce);
+  if (!context_.maps_buffers) return reduce_by_slots(call);
   const size_t most = context_.most_staging_bytes / call.element;
   for (size_t begin = 0; begin < call.count; begin += most) {
     TwoShot part = all_reduce_part(context_, call, begin, std::min(most, call.count - begin));
     part.blocks = blocks_for(part.share * call.element / 16, kTwoShotThreads, context_.blocks);
     reduce_kernels(call.dtype)->two_shot(part, context_.peers, call.stream);
+  }
+}
+
+void KernelPath::reduce_by_slots(const ReduceCall& call) {
+  const size_t bytes_of_block = context_.slot_bytes / kMostBlocks;
+  const size_t most = bytes_of_block * static_cast<size_t>(context_.blocks) / call.element;
+  for (size_t begin = 0; begin < call.count; begin += most) {
+    FoldSlots part{};
+    part.count = std::min(most, call.count - begin);
+    part.packs_per_block = bytes_of_block / 16;
+    part.blocks = blocks_for(whole_packs(part.count * call.element) / 16, static_cast<int>(part.packs_per_block),
+                             context_.blocks);
+    part.slot_bytes = context_.slot_bytes;
+    part.input = call.send + begin * call.element;
+    part.output = call.recv + begin * call.element;
+    part.op = call.op;
+    part.call = call_of(Kind::kAllReduce, call.dtype, call.op, 0, call.count);
+    reduce_kernels(call.dtype)->fold_slots(part, context_.peers, call.stream);
   }
 }
 

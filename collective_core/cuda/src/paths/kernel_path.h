@@ -18,6 +18,7 @@ class KernelPath {
   size_t packet_capacity() const;
   bool fits_packets(size_t bytes) const;
   void reduce_by_packets(const ReduceCall& call, size_t stride, Kind kind);
+  void reduce_by_slots(const ReduceCall& call);
   void copy_by_packets(const CopyCall& call);
 
   const PathContext& context_;

@@ -16,7 +16,6 @@ struct PathContext {
   Buffers* buffers;
   Staging* staging;
   Service* service;
-  HostWords* words;  // as the host sees them
   size_t most_staging_bytes;
   size_t slot_bytes;    // of a slot of the region; 0: there are none
   size_t packet_bytes;  // larger messages use peers' buffers, where the path has them

@@ -102,14 +102,14 @@ void StreamPath::all_reduce_in_slots(const ReduceCall& call) {
   FoldSlots fold{};
   for (int rank = 0; rank < size; ++rank) {
     push.slots[rank] = slot_of(context_.peers.regions[rank], size, context_.slot_bytes, self, buffer);
-    fold.slots[rank] = slot_of(context_.peers.regions[self], size, context_.slot_bytes, rank, buffer);
   }
+  fold.in_stream = true;
+  fold.slot = buffer;
+  fold.slot_bytes = context_.slot_bytes;
   push.input = call.send;
   push.bytes = call.count * call.element;
-  push.rank = self;
-  push.size = size;
   push.blocks = fold.blocks = blocks_for(push.bytes / 16, kPullThreads, kBlocks);
-  start_push(push, call.stream);
+  start_push(push, context_.peers, call.stream);
   fold.input = call.send;
   fold.output = call.recv;
   fold.count = call.count;

@@ -17,6 +17,8 @@ _cuda: Any = torch.cuda
 # The current stream of a device, by its number, as a cudaStream_t.
 raw_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
+# A device reports its own deadline, which begins later than the host's.
+GRACE_S = 1.0
 _LOOK_S = 0.001
 _SLEEP_S = 0.0001
 
@@ -43,6 +45,9 @@ class Overseer(Protocol):
 
     def check(self, description: str) -> None:
         """Raise CcoreBackendError if an operation of the group has failed."""
+
+    def give_up(self, launched: Launched) -> None:
+        """Fail the group, because an operation has passed its deadline; raise CcoreBackendError."""
 
 
 class CudaWork(WorkBase):
@@ -87,7 +92,7 @@ class CudaWork(WorkBase):
         seconds = timeout.total_seconds()
         if not self._captured:
             if seconds > 0 or self._overseer.blocks_in_wait:
-                self._block(launched, seconds if seconds > 0 else launched.limit_s)
+                self._block(launched, seconds)
             self._overseer.check(self.description)
         launched.tensors.clear()
         release(self)
@@ -97,13 +102,16 @@ class CudaWork(WorkBase):
         """As wait, without a timeout."""
         self.wait()
 
-    def _block(self, launched: Launched, limit_s: float) -> None:
+    def _block(self, launched: Launched, seconds: float) -> None:
+        """Wait at most `seconds`; 0: to the deadline of the operation, which the device reports first."""
         begin = time.monotonic()
         while not launched.end.query():
             waited = time.monotonic() - begin
             self._overseer.check(self.description)
-            if waited > limit_s:
-                raise CcoreBackendError(f"{self.description}: not complete after {limit_s:g} s")
+            if seconds > 0 and waited > seconds:
+                raise CcoreBackendError(f"{self.description}: not complete after {seconds:g} s")
+            if seconds == 0 and waited > launched.limit_s + GRACE_S:
+                self._overseer.give_up(launched)
             time.sleep(0 if waited < _LOOK_S else _SLEEP_S)
 
     def _found(self) -> Launched:

@@ -153,7 +153,7 @@ def for_reduction(dense: torch.Tensor, op: object) -> tuple[Buffer, Redop]:
         raise refuse(f"the ccore backend has no {op_name(op)} of {dense.dtype}")
     if dense.dtype == torch.bool:
         if redop not in _BOOL_REDOPS:
-            raise refuse("there is no average of bool tensors")
+            raise refuse("bool tensors cannot be averaged")
         return Buffer(dense.data_ptr(), dense.numel(), Dtype.UINT8, dense), _BOOL_REDOPS[redop]
     if dense.dtype.is_complex and redop in {Redop.SUM, Redop.AVG}:
         dense = torch.view_as_real(dense)

@@ -1,0 +1,122 @@
+"""A thread that looks after operations on a device: the host may be waiting for a stream, and not for a Work."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections import deque
+from typing import Protocol
+
+from collective_core.errors import CollectiveCoreError, Result
+from collective_core.torch.cuda_failures import CudaFailures
+from collective_core.torch.cuda_meeting import CudaMeeting
+from collective_core.torch.cuda_work import GRACE_S, Launched
+from collective_core.torch.work import CcoreBackendError
+
+# How often it looks while something is under way. Transfers that wait for company wait no longer than this.
+LOOK_EVERY_S = 0.02
+# When no call was made for a while, it looks less often.
+_ACTIVE_S = 5.0
+_LOOK_SELDOM_S = 0.5
+_CAPTURE_MODE_RELAXED = 2
+
+
+class Deferring(Protocol):
+    """Who has transfers that wait for company."""
+
+    @property
+    def has_deferred(self) -> bool:
+        """Whether some wait."""
+
+    def flush_old(self) -> None:
+        """Launch those that have waited for LOOK_EVERY_S; raises CcoreBackendError."""
+
+
+class CudaWatchdog:
+    """Fails the group at the deadline of an operation, and forgets what has ended."""
+
+    def __init__(self, meeting: CudaMeeting, failures: CudaFailures, deferring: Deferring) -> None:
+        """Look after the operations of a group, once it is started."""
+        self._meeting = meeting
+        self._failures = failures
+        self._deferring = deferring
+        self._under_way: deque[Launched] = deque()
+        self._last_call = 0.0
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin, after the ranks have met."""
+        self._thread = threading.Thread(
+            target=self._watch, name=f"ccore-cuda-{self._meeting.rank}", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread. Idempotent."""
+        self._closed.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._under_way.clear()
+
+    def note_call(self) -> None:
+        """Look often for a while: the group was called."""
+        self._last_call = time.monotonic()
+
+    def watch(self, launched: Launched) -> None:
+        """Look after an operation until it has ended."""
+        self._under_way.append(launched)
+        if len(self._under_way) == 1:
+            self.note_call()
+
+    def give_up(self, launched: Launched) -> None:
+        """Fail the group, because an operation has passed its deadline; raise CcoreBackendError."""
+        try:
+            self._meeting.live().wait(0.001)
+        except CollectiveCoreError as error:
+            self._failures.fail(CollectiveCoreError(error.code, f"{launched.description}: {error}"))
+            raise CcoreBackendError(str(error)) from error
+
+    def _watch(self) -> None:
+        _allow_queries_during_capture()
+        while True:
+            is_active = (
+                self._under_way
+                or self._deferring.has_deferred
+                or time.monotonic() - self._last_call < _ACTIVE_S
+            )
+            if self._closed.wait(LOOK_EVERY_S if is_active else _LOOK_SELDOM_S):
+                return
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            self._deferring.flush_old()
+            self._failures.check("watchdog")
+            self._retire()
+        except CcoreBackendError:
+            # It is logged, and every call of the group raises it. What is still under way ends on the device.
+            self._under_way.clear()
+        except RuntimeError as error:  # of CUDA itself, such as an illegal address of another kernel
+            self._failures.fail(CollectiveCoreError(Result.SYSTEM, str(error)))
+            self._under_way.clear()
+
+    def _retire(self) -> None:
+        """Forget what has ended; fail at the deadline of what has not."""
+        while self._under_way and self._under_way[0].end.query():
+            self._under_way.popleft()
+        if not self._under_way:
+            return
+        first = self._under_way[0]
+        if time.monotonic() - first.began > first.limit_s + GRACE_S:
+            self.give_up(first)
+
+
+def _allow_queries_during_capture() -> None:
+    """Let this thread ask for events while another one captures a graph, which CUDA would otherwise end."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return
+    driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(ctypes.c_int(_CAPTURE_MODE_RELAXED)))
