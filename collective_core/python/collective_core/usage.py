@@ -59,7 +59,8 @@ class UsageRecorder:
 
     def look(self) -> None:
         """Count the operations since the last call of `skip` or `look`."""
-        entries = [entry for entry in self._communicator.trace() if entry.start_ns > self._seen]
+        # One that still runs has no algorithm yet; it is counted later.
+        entries = [e for e in self._communicator.trace() if e.start_ns > self._seen and e.end_ns is not None]
         for entry in entries:
             if entry.operation not in _NO_OPERATION:
                 size = entry.count * _BYTES[entry.dtype]

@@ -12,6 +12,9 @@ namespace ccore {
 namespace {
 
 const char* const kRootName = "the rendezvous of rank 0";
+// The root says who is missing a little before the patience of the first rank ends. On a loaded machine that little is
+// over before the root runs, and this rank would only know that it got no answer.
+constexpr int64_t kLastWordMs = 5000;
 
 Channel reach_root(const UniqueId& id, int rank, int nranks, const Deadline& deadline) {
   Hello hello;
@@ -24,7 +27,10 @@ Channel reach_root(const UniqueId& id, int rank, int nranks, const Deadline& dea
 }  // namespace
 
 RendezvousClient::RendezvousClient(const UniqueId& id, int rank, int nranks, int64_t timeout_ms)
-    : nranks_(nranks), deadline_(Deadline::in_ms(timeout_ms)), channel_(reach_root(id, rank, nranks, deadline_)) {}
+    : nranks_(nranks),
+      deadline_(Deadline::in_ms(timeout_ms)),
+      last_word_(Deadline::in_ms(timeout_ms + kLastWordMs)),
+      channel_(reach_root(id, rank, nranks, deadline_)) {}
 
 std::string RendezvousClient::exchange(const std::string& mine) {
   // When the root has given up, sending may fail; what it said before is still there to be read.
@@ -37,7 +43,7 @@ std::string RendezvousClient::exchange(const std::string& mine) {
 }
 
 std::string RendezvousClient::read_reply() {
-  Message reply = channel_.receive(size_t{kMostRendezvousBytes} * static_cast<size_t>(nranks_), deadline_);
+  Message reply = channel_.receive(size_t{kMostRendezvousBytes} * static_cast<size_t>(nranks_), last_word_);
   if (reply.status != CC_SUCCESS) throw Error(static_cast<cc_result>(reply.status), reply.bytes);
   return std::move(reply.bytes);
 }

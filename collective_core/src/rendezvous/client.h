@@ -65,6 +65,7 @@ class RendezvousClient {
 
   int nranks_;
   Deadline deadline_;
+  Deadline last_word_;  // of the root: later
   Channel channel_;
   bool told_ = false;  // by the root, that it is over
 };

@@ -6,7 +6,18 @@ docs/horovod.md says what differs. Importing this package loads nothing heavy.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collective_core.usage import UsageRecorder
+
+
+def usage_recorder() -> UsageRecorder:
+    """Return a recorder of the algorithms and settings that all ranks use; raises ValueError before `init`."""
+    from collective_core.horovod import world
+    from collective_core.usage import UsageRecorder
+
+    return UsageRecorder(world.current().group(0).communicator)
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -96,7 +96,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 def process_set_by_id(process_set_id: int) -> ProcessSet:
     """Return a set in use; raises ValueError when there is none of this number."""
     if process_set_id not in _sets:
-        raise ValueError(f"there is no process set {process_set_id}; in use: {sorted(_sets)}")
+        raise ValueError(f"process set {process_set_id} is unknown; in use: {sorted(_sets)}")
     return _sets[process_set_id]
 
 

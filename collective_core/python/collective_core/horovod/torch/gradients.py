@@ -40,7 +40,7 @@ def split_counts(
 
 def _linear(reduction: dict[str, Any]) -> dict[str, Any]:
     if reduction["op"] not in {Average, Sum}:
-        raise NotImplementedError(f"there is no gradient of a reduction by {reduction['op'].name}")
+        raise NotImplementedError(f"no gradient of a reduction by {reduction['op'].name}")
     return reduction
 
 
