@@ -188,8 +188,8 @@ class Ranks:
                 )
             )
 
-    def finish(self, timeout_s: float = 120) -> list[Ended]:
-        """Wait for all; a rank that hangs fails the test."""
+    def finish(self, timeout_s: float = 300) -> list[Ended]:
+        """Wait for all; a rank that hangs fails the test. Four that train by torch take 40 s beside other tests."""
         ended = []
         for rank, process in enumerate(self.processes):
             try:

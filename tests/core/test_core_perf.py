@@ -8,8 +8,10 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from listening import listening_ports, wait_until
 
 # Read by the titles, as nccl-tests' own users do; twice: out of place and in place.
 ROW = re.compile(
@@ -171,12 +173,17 @@ def test_a_launch_that_cannot_work(
     assert "all_reduce_perf: rank" in done.stderr
 
 
-def test_a_second_rank_0_is_refused(all_reduce_perf: Path, ranks: object) -> None:
+def test_a_second_rank_0_is_refused(all_reduce_perf: Path, ranks: Any, free_port: int) -> None:
     command = (str(all_reduce_perf), "-b", "8", "-e", "8", "-n", "1")
-    ranks.start(command, 2, lambda _: {"RANK": "0", "CCORE_INIT_TIMEOUT_S": "3"})  # type: ignore[attr-defined]
-    ended = ranks.finish()  # type: ignore[attr-defined]
-    assert all(one.returncode == 1 for one in ended), ended
-    assert any("a second rank 0" in one.output for one in ended), ended
+    given = {"RANK": "0", "WORLD_SIZE": "2"}
+    ranks.start(command, 1, lambda _: given)
+    (first,) = ranks.processes
+    wait_until(lambda: free_port in listening_ports([first.pid]), "the first rank 0 does not listen")
+    ranks.start(command, 1, lambda _: given)
+    second = ranks.processes[1]
+    said, _ = second.communicate(timeout=60)
+    assert second.returncode == 1 and "a second rank 0" in said, said
+    assert first.poll() is None, "the first rank 0 waits no more"
 
 
 def test_a_missing_rank_is_named(all_reduce_perf: Path, environment: dict[str, str]) -> None:

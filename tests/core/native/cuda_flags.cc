@@ -34,7 +34,9 @@ struct AtomicMemory {
 
 class AbortWatch {
  public:
-  explicit AbortWatch(const std::atomic<bool>* aborted) : aborted_(aborted) {}
+  explicit AbortWatch(const std::atomic<bool>* aborted) : aborted_(aborted) { begin(); }
+  // The time for one operation.
+  void begin() { end_ = std::chrono::steady_clock::now() + std::chrono::seconds(90); }
   bool ends(int) {
     std::this_thread::yield();
     // A word that never comes is a failure of the test, not a hang.
@@ -43,7 +45,7 @@ class AbortWatch {
 
  private:
   const std::atomic<bool>* aborted_;
-  const std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + std::chrono::seconds(90);
+  std::chrono::steady_clock::time_point end_;
 };
 
 // The end of a kernel, which all of its blocks reach before the next one begins.
@@ -107,6 +109,7 @@ class Block {
         watch_(&world->aborted) {}
 
   bool run(int operation) {
+    watch_.begin();
     const int kind = operation / 4 % 6;
     epoch_ = control_.epochs[block_];
     if (kind == 5) return transfer(operation);

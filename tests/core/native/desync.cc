@@ -1,4 +1,5 @@
 // Every collective, called with another count, type, operator or root by one rank: an error that names both calls.
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -202,10 +203,18 @@ void expect_desync(const std::string& layout, int transferring, Call transfer, C
   });
 }
 
-// Over TCP neither finds a header of the other. The one whose deadline comes first tells both.
+// Over TCP neither finds a header of the other. The one whose deadline comes first tells both: it asks the other one,
+// which has to be in its operation by then.
 void a_late_transfer(int transferring) {
+  std::atomic<cc_comm*> waiting{nullptr};
   run_ranks(2, layout_named("tcp"), [&](int rank, cc_comm* comm) {
     EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
+    if (rank != transferring) waiting = comm;
+    cc_result state = CC_SUCCESS;
+    while (rank == transferring && state != CC_IN_PROGRESS) {
+      std::this_thread::yield();
+      if (waiting) EXPECT(cc_comm_get_async_error(waiting, &state) == CC_SUCCESS, "async error");
+    }
     float data[6] = {};
     const cc_op_options soon{sizeof soon, 500, 0, 0};
     const cc_result result =

@@ -53,8 +53,8 @@ void abort_ends_the_operation_everywhere(const std::string& layout) {
     const cc_result result = rank == 2 ? CC_ERROR_REMOTE : reduce(comm, 1 << 20);
     if (aborter.joinable()) aborter.join();
     EXPECT(result == (rank == 1 ? CC_ERROR_ABORTED : CC_ERROR_REMOTE), "rank ", rank, " got ", result);
-    EXPECT(seconds_since(start) < 5, "it took ", seconds_since(start), " s");
-    EXPECT(took < 1, "abort took ", took, " s");
+    EXPECT(seconds_since(start) < 15, "it took ", seconds_since(start), " s");
+    EXPECT(took < 5, "abort took ", took, " s");
     meeting.wait();
     await_news(comm);
     EXPECT(contains(last_error(comm), "rank 1"), last_error(comm));
@@ -72,7 +72,7 @@ void the_deadline_names_who_is_late(const std::string& layout) {
     if (rank == 0) {
       const auto start = Clock::now();
       EXPECT(reduce(comm, 1000, &options) == CC_ERROR_TIMEOUT, last_error(comm));
-      EXPECT(seconds_since(start) > 0.25 && seconds_since(start) < 5, "after ", seconds_since(start), " s");
+      EXPECT(seconds_since(start) > 0.25 && seconds_since(start) < 15, "after ", seconds_since(start), " s");
       EXPECT(contains(last_error(comm), "all_reduce(count=1000, f32, sum)"), last_error(comm));
       EXPECT(contains(last_error(comm), "data from rank 1"), last_error(comm));
     }
@@ -156,7 +156,7 @@ void a_rank_that_left_is_named(const std::string& layout) {
       const cc_result result = reduce(comm, 100000);
       EXPECT(result == CC_ERROR_REMOTE, "rank ", rank, " got ", result);
       EXPECT(contains(last_error(comm), "rank 2"), last_error(comm));
-      EXPECT(seconds_since(start) < 5, "it took ", seconds_since(start), " s");
+      EXPECT(seconds_since(start) < 15, "it took ", seconds_since(start), " s");
     }
     EXPECT(cc_comm_destroy(comm) == CC_SUCCESS, "destroy");
   });

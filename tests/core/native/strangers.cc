@@ -134,21 +134,24 @@ void a_lost_place_is_not_a_refusal() {
   }
   EXPECT(again, "the oldest kept its place");
 
+  std::atomic<bool> answered{false};
   run_threads(2, [&](int side) {
     if (side == 0) {
-      EXPECT(!door.acceptor.next(ccore::Deadline::in_ms(500)), "the wrong secret was believed");
+      while (!answered) EXPECT(!door.acceptor.next(ccore::Deadline::in_ms(20)), "the wrong secret was believed");
       return;
     }
     ccore::Digest wrong{};
     wrong[0] = 1;
+    std::string told = "the wrong secret was believed";
+    bool unnoticed = false;
     try {
       ccore::reach(door.address, wrong, ccore::Hello{}, soon(), kAcceptor);
-      fail(__FILE__, __LINE__, "the wrong secret was believed");
-    } catch (const ccore::Unnoticed& error) {
-      fail(__FILE__, __LINE__, error.what());
     } catch (const ccore::Error& error) {
-      EXPECT(contains(error.what(), "wrong job secret?"), error.what());
+      told = error.what();
+      unnoticed = dynamic_cast<const ccore::Unnoticed*>(&error) != nullptr;
     }
+    answered = true;
+    EXPECT(!unnoticed && contains(told, "wrong job secret?"), told);
   });
 }
 
@@ -187,10 +190,9 @@ void it_waits_for_descriptors() {
   const ccore::UniqueFd waiting = door.stranger();
   rlimit before{};
   EXPECT(getrlimit(RLIMIT_NOFILE, &before) == 0, "getrlimit");
-  const int next = dup(waiting.get());
-  EXPECT(next >= 0 && close(next) == 0, "dup");
+  // Those of the standard streams, which stay: a thread of an earlier rendezvous may be about to close any other.
   rlimit none = before;
-  none.rlim_cur = static_cast<rlim_t>(next);
+  none.rlim_cur = 3;
   EXPECT(setrlimit(RLIMIT_NOFILE, &none) == 0, "setrlimit");
   std::string text;
   const double began_s = cpu_s();
@@ -256,12 +258,11 @@ class Crowds {
   std::vector<pid_t> pids_;
 };
 
-// A bound for loaded machines: while silent connections were waited for, each 1,024 of them took ten seconds.
+// While silent connections were waited for, each 1,024 of them took ten seconds: longer than all the time that ranks have.
 void ten_thousand_silent_connections_do_not_delay_the_start() {
   cc_unique_id id;
   EXPECT(cc_get_unique_id(&id) == CC_SUCCESS, cc_last_error(nullptr));
   const Crowds crowds(4, 2500, ccore::decode(id).address);
-  const int64_t began_ns = ccore::now_ns();
   run_threads(3, [&](int rank) {
     cc_config config{};
     config.size = sizeof config;
@@ -270,8 +271,6 @@ void ten_thousand_silent_connections_do_not_delay_the_start() {
     EXPECT(cc_comm_init_rank(&comm, 3, &id, rank, &config) == CC_SUCCESS, cc_last_error(nullptr));
     EXPECT(cc_comm_destroy(comm) == CC_SUCCESS, "destroy");
   });
-  const int64_t took_ms = (ccore::now_ns() - began_ns) / kMs;
-  EXPECT(took_ms < 8000, took_ms, " ms");
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ void desync(const std::string& layout, const char* first, const char* second,
     EXPECT(rank == 0 || result == CC_ERROR_DESYNC, "got ", result, " ", last_error(comm));
     meeting.wait();
     cc_result state = CC_SUCCESS;
-    for (int i = 0; i < 500 && state != CC_ERROR_DESYNC; ++i) {
+    for (int i = 0; i < 2000 && state != CC_ERROR_DESYNC; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       EXPECT(cc_comm_get_async_error(comm, &state) == CC_SUCCESS, "async error");
     }

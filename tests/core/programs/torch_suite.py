@@ -8,12 +8,14 @@ groups are then made with BACKEND: ccore is excused from nothing that NAME is no
 
 As nccl, the tests use CUDA tensors, and all ranks use device 0 (one_gpu.py).
 
-Ranks are forked from this process, which has imported torch and started nothing: 0.1 s instead of 3 s for each.
+Ranks are forked from this process, which has imported torch and started nothing: 0.1 s instead of 3 s for each. They
+are spawned if the imports have initialised CUDA, which a fork cannot use.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import tempfile
@@ -45,9 +47,9 @@ os.environ.update(
         "INIT_METHOD": f"file://{tempfile.gettempdir()}/replaced_by_every_test",
         "MASTER_ADDR": "127.0.0.1",
         "OMP_NUM_THREADS": "1",
-        "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": str(TEST_TIMEOUT_S),
-        # This process must not initialise CUDA: the ranks are its forks.
+        # torch's extension tools ask at their import whether there is a GPU; NVML answers without initialising CUDA.
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": str(TEST_TIMEOUT_S),
     }
 )
 
@@ -59,12 +61,24 @@ import torch.multiprocessing  # noqa: E402
 import torch.utils._triton  # noqa: E402
 
 if ARGUMENTS.posed == "nccl":
-    # The imports below ask these, and the answers would initialise CUDA.
+    # Other imports ask these, and the answers would initialise CUDA as well.
     torch.utils._triton.has_triton = lambda: False
     torch.accelerator.is_available = lambda: True
     torch.accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
     torch.accelerator.device_count = lambda: 1
 from torch.testing._internal.distributed import distributed_test  # noqa: E402
+
+
+def cuda_is_initialised() -> bool:
+    """Return whether this process has initialised the CUDA driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return int(driver.cuDeviceGetCount(ctypes.byref(ctypes.c_int()))) == 0
+
+
+START = "spawn" if cuda_is_initialised() else "fork"
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
@@ -89,15 +103,16 @@ class Posing(str):
 
 
 class Suite(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
-    """torch's tests; each in processes forked from this one."""
+    """torch's tests; each in processes started from this one."""
 
     def setUp(self) -> None:
         super().setUp()
         distributed_test.INIT_METHOD = os.environ["INIT_METHOD"]
-        self._start_processes(torch.multiprocessing.get_context("fork").Process)
+        self._start_processes(torch.multiprocessing.get_context(START).Process)
 
     @classmethod
     def _run(cls, rank: int, *arguments: Any, **more: Any) -> None:
+        pose()
         if ARGUMENTS.posed == "nccl":
             one_gpu.use_device_zero(ARGUMENTS.world_size)
             one_gpu.use_a_host_per_rank(rank)
@@ -135,11 +150,16 @@ class Lines(unittest.TestResult):
         self._say(test, "failed", self.errors[-1][1])
 
 
-def main() -> None:
+def pose() -> None:
+    """Let the tests take the backend for the one that it poses as."""
     os.environ["BACKEND"] = ARGUMENTS.backend
     distributed_test.BACKEND = Posing(ARGUMENTS.backend)
     if ARGUMENTS.backend == "ccore":
         dist.monitored_barrier = monitored_barrier
+
+
+def main() -> None:
+    pose()
     there = unittest.defaultTestLoader.getTestCaseNames(Suite)
     first, every = (int(word) for word in ARGUMENTS.part.split("/"))
     for name in (ARGUMENTS.tests or there)[first::every]:
