@@ -1,1 +1,1 @@
-"""Programs that run on the nodes. They import torch and the standard library, never clusterctl."""
+"""Programs that run on the nodes. They import torch or collective_core, never clusterctl."""

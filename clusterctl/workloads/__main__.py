@@ -1,4 +1,4 @@
-"""The workloads as one program: ``python -m clusterctl.workloads training|collective|neighbours|locate ..``."""
+"""The workloads as one program: ``python -m clusterctl.workloads NAME ..``, such as ``training`` or ``device_perf``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ def main(argv: list[str] | None = None) -> int:
         from clusterctl.workloads.locate import measure
 
         return measure.main(words[1:])
-    sys.stderr.write("usage: training|collective|neighbours|locate [options]\n")
+    if name == "device_perf":
+        from clusterctl.workloads.device import perf
+
+        return perf.main(words[1:])
+    sys.stderr.write("usage: training|collective|neighbours|locate|device_perf [options]\n")
     return 2
 
 

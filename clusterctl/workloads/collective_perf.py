@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import collectives, entry, neighbours, ranks, usage
+from clusterctl.workloads import collectives, entry, neighbours, places, ranks, usage
 
 DTYPES: dict[str, torch.dtype] = {
     "float": torch.float32,
@@ -68,7 +68,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         help="replay as a graph; auto: if faster",
     )
     parser.add_argument("-T", "--timeout", type=float, default=600.0, help="seconds")
-    parser.add_argument("--backend", choices=("nccl", "gloo", "ccore"), default=None)
+    parser.add_argument("--backend", choices=("nccl", "gloo", "ccore", "accl"), default=None)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     return parser.parse_args(argv)
 
@@ -76,7 +76,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
 def sizes(first: int, last: int, factor: int) -> list[int]:
     """Return the message sizes (bytes) from first to last."""
     if first < 1 or last < first:
-        raise ranks.RankError(f"invalid sweep from {first} to {last} bytes")
+        raise places.RankError(f"invalid sweep from {first} to {last} bytes")
     if factor < 2:
         return [first]
     found = []
@@ -225,7 +225,7 @@ def row(
     return f"{size:12d}  {count:12d}  {arguments.datatype:>8s}  {redop:>6s}  {root:>6d}  {halves[0]}  {halves[1]}"
 
 
-def gather_places(place: ranks.Place, device: torch.device) -> list[dict[str, Any]]:
+def gather_places(place: places.Place, device: torch.device) -> list[dict[str, Any]]:
     """Return the processes and devices of all ranks; collective."""
     gathered: list[Any] = [None] * place.world_size
     mine = {
@@ -236,14 +236,14 @@ def gather_places(place: ranks.Place, device: torch.device) -> list[dict[str, An
     return gathered
 
 
-def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
+def run(arguments: argparse.Namespace, place: places.Place) -> int:
     """Sweep the sizes on this rank; rank 0 prints; return 1 if an element was wrong, else 0."""
     device = ranks.choose_device(place, arguments.device)
     if device.type == "cpu":
         ranks.use_own_cores(place)
     backend: str = arguments.backend or ("nccl" if device.type == "cuda" else "gloo")
     if arguments.name == "hypercube" and place.world_size & (place.world_size - 1):
-        raise ranks.RankError(f"a hypercube needs 2, 4, 8, ... ranks, not {place.world_size}")
+        raise places.RankError(f"a hypercube needs 2, 4, 8, ... ranks, not {place.world_size}")
     if backend == "nccl" and arguments.cudagraph != "0":
         # Mixing graph launches with other calls costs NCCL 3 us or more per call; nothing else runs here.
         os.environ.setdefault("NCCL_GRAPH_MIXING_SUPPORT", "0")

@@ -14,6 +14,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from clusterctl.workloads.exchange import exchange
+
 ROOT = 0
 # Ranks send whole numbers below this.
 _PATTERN = 3
@@ -162,9 +164,7 @@ def _sendrecv(buffers: Buffers) -> None:
     if buffers.size == 1:
         buffers.recv.copy_(buffers.send)
         return
-    pair = [dist.P2POp(dist.isend, buffers.send, following), dist.P2POp(dist.irecv, buffers.recv, before)]
-    for work in dist.batch_isend_irecv(pair):
-        work.wait()
+    exchange((buffers.send, buffers.recv), to=following, source=before)
 
 
 def _hypercube(buffers: Buffers) -> None:
@@ -177,9 +177,7 @@ def _hypercube(buffers: Buffers) -> None:
             buffers.recv[first * buffers.count : (first + held) * buffers.count]
             for first in (buffers.rank // held * held, peer // held * held)
         )
-        pair = [dist.P2POp(dist.isend, mine, peer), dist.P2POp(dist.irecv, theirs, peer)]
-        for work in dist.batch_isend_irecv(pair):
-            work.wait()
+        exchange((mine, theirs), to=peer, source=peer)
         held *= 2
 
 

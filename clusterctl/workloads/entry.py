@@ -8,13 +8,13 @@ import socket
 import sys
 from collections.abc import Callable
 
-from clusterctl.workloads import ranks
+from clusterctl.workloads import places
 
 EXIT_NO_PLACE = 4
 """Exit status of a rank whose launcher set no valid rank, or one that this node cannot run."""
 
 
-def enter(work: Callable[[ranks.Place], int], timeout_s: float) -> int:
+def enter(work: Callable[[places.Place], int], timeout_s: float) -> int:
     """Run the work as this rank and return 0; for any other exit status the process ends here.
 
     ``timeout_s`` is the launch's deadline in seconds.
@@ -23,8 +23,8 @@ def enter(work: Callable[[ranks.Place], int], timeout_s: float) -> int:
     # Just before the launch's deadline, so that a hanging rank's stack is in its log.
     faulthandler.dump_traceback_later(0.9 * timeout_s)
     try:
-        status = work(ranks.read_place(os.environ))
-    except ranks.RankError as error:
+        status = work(places.read_place(os.environ))
+    except places.RankError as error:
         sys.stderr.write(f"{socket.gethostname()}: {error}\n")
         status = EXIT_NO_PLACE
     finally:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from clusterctl.workloads import torchvision_models
-from clusterctl.workloads.ranks import RankError
+from clusterctl.workloads.places import RankError
 
 _STAGE_WIDTHS = (64, 128, 256, 512)
 

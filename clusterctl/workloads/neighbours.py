@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import entry, ranks
+from clusterctl.workloads import entry, places, ranks
+from clusterctl.workloads.exchange import seconds_each
 from clusterctl.workloads.locate import rounds as partners
 
 LEAST_SWEEP_BYTES = 64 << 10
@@ -79,25 +79,11 @@ def measure(hosts: Sequence[str], device: torch.device, size_bytes: int) -> dict
         peer = next((sum(pair) - rank for pair in pairs if rank in pair), None)
         if peer is not None:
             iters = _GPU_ITERS if send.is_cuda else _CPU_ITERS
-            _exchange(send, receive, peer, _WARMUP)
-            times = [_exchange(send, receive, peer, iters) / iters for _ in range(_REPEATS)]
+            seconds_each([(send, receive)], peer, _WARMUP, device)
+            times = [seconds_each([(send, receive)], peer, iters, device) for _ in range(_REPEATS)]
             # Other load on a node only makes times longer, so the best one is used; a slow link is slow each time.
             found[peer] = max(size_bytes / min(times) / 1e9, found.get(peer, 0.0))
     return found
-
-
-def _exchange(send: torch.Tensor, receive: torch.Tensor, peer: int, iters: int) -> float:
-    """Exchange messages with a peer ``iters`` times in a row, and return the seconds."""
-    if send.is_cuda:
-        torch.cuda.synchronize(send.device)
-    started = time.perf_counter()
-    for _ in range(iters):
-        both = [dist.P2POp(dist.isend, send, peer), dist.P2POp(dist.irecv, receive, peer)]
-        for work in dist.batch_isend_irecv(both):
-            work.wait()
-    if send.is_cuda:
-        torch.cuda.synchronize(send.device)
-    return time.perf_counter() - started
 
 
 def lines(hosts: Sequence[str], device: torch.device) -> list[str]:
@@ -115,7 +101,7 @@ def lines(hosts: Sequence[str], device: torch.device) -> list[str]:
     return said
 
 
-def _measure(place: ranks.Place, arguments: argparse.Namespace) -> int:
+def _measure(place: places.Place, arguments: argparse.Namespace) -> int:
     device = ranks.choose_device(place, "auto" if arguments.backend == "nccl" else "cpu")
     ranks.join(place, arguments.backend, device, arguments.timeout)
     hosts: list[Any] = [None] * place.world_size

@@ -14,13 +14,22 @@ import sys
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
-from clusterctl.workloads import bert, entry, ranks, records, torchvision_models, usage
+from clusterctl.workloads import (
+    bert,
+    binding,
+    data_parallel,
+    entry,
+    places,
+    ranks,
+    records,
+    torchvision_models,
+    usage,
+)
 from clusterctl.workloads.bert_task import PHASES, BertPretraining
 from clusterctl.workloads.image_task import ImageClassification
 from clusterctl.workloads.models import MODELS
-from clusterctl.workloads.trainer import BUCKET_CAP_MB, PRECISIONS, Task, Trainer, Ways, Windows, measure
+from clusterctl.workloads.trainer import PRECISIONS, Task, Trainer, Ways, Windows, measure
 from clusterctl.workloads.training_sizes import Sizes, default_sizes
 
 EXIT_NOT_FINITE = 3
@@ -31,7 +40,9 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="training")
     names = sorted({*MODELS, *bert.CONFIGS, *torchvision_models.NAMES})
     parser.add_argument("--model", choices=names, default="resnet50", metavar="NAME")
-    parser.add_argument("--backend", choices=("nccl", "gloo", "ccore"), default=None)
+    parser.add_argument("--backend", default=None, help="nccl, gloo, ccore, or a library of --api horovod")
+    parser.add_argument("--api", choices=data_parallel.APIS, default="ddp", help="how ranks train one model")
+    parser.add_argument("--hook", choices=data_parallel.HOOKS, default="none", help="compress gradients")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--batch-size", type=int, default=None, help="samples per rank and step")
     parser.add_argument("--image-size", type=int, default=None, help="pixels per side")
@@ -45,7 +56,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true", help="torch.compile, around DDP")
     parser.add_argument(
-        "--bucket-cap-mb", type=float, default=BUCKET_CAP_MB, help="size of DDP's gradient buckets"
+        "--bucket-cap-mb", type=_buckets, default=None, help="size of the gradient buckets; auto: measure it"
     )
     parser.add_argument(
         "--data", choices=("fixed", "fresh"), default="fixed", help="one batch, or one per step"
@@ -54,6 +65,10 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--timeout-s", type=float, default=600.0, help="deadline of the whole run")
     return parser.parse_args(argv)
+
+
+def _buckets(text: str) -> float | str:
+    return text if text == "auto" else float(text)
 
 
 def choose_sizes(arguments: argparse.Namespace, device: torch.device) -> Sizes:
@@ -81,7 +96,9 @@ def choose_task(arguments: argparse.Namespace, sizes: Sizes) -> Task:
     )
 
 
-def say(task: Task, model: str, place: ranks.Place, device: torch.device, mean: float, spread: float) -> None:
+def say(
+    task: Task, model: str, place: places.Place, device: torch.device, mean: float, spread: float
+) -> None:
     """Print the result as Horovod's synthetic benchmark does (rank 0's figures, as there)."""
     kind = "GPU" if device.type == "cuda" else "CPU"
     unit, total = ("Img/sec", "img/sec") if task.sample == "image" else ("Sequences/sec", "sequences/sec")
@@ -91,7 +108,7 @@ def say(task: Task, model: str, place: ranks.Place, device: torch.device, mean: 
     print(f"Total {total} on {place.world_size} {kind}(s): {sums}", flush=True)
 
 
-def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
+def run(arguments: argparse.Namespace, place: places.Place) -> int:
     """Train on this rank, emit its record, and return the exit status."""
     device = ranks.choose_device(place, arguments.device)
     backend: str = arguments.backend or ("nccl" if device.type == "cuda" else "gloo")
@@ -103,15 +120,21 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         device=ranks.device_name(device), local_rank=place.local_rank, launcher=place.launcher,
     )  # fmt: skip
     shared = ranks.sharing(place, backend, device)
+    together = None
+    bound = binding.CpuBinding(0, "not bound: one rank alone")
     if place.world_size > 1:
-        ranks.join(place, backend, device, arguments.timeout_s + 30.0)
+        together = data_parallel.choose(arguments.api, backend, arguments.hook, arguments.bucket_cap_mb)
+        before = frozenset(os.sched_getaffinity(0))
+        together.join(place, device, arguments.timeout_s + 30.0)
+        bound = binding.bind(place, device, together.gather, before=before)
     task = choose_task(arguments, sizes)
     ways = Ways(
-        arguments.precision, arguments.compile, arguments.bucket_cap_mb, arguments.learning_rate,
-        arguments.seed, arguments.data == "fresh",
+        arguments.precision, arguments.compile, arguments.learning_rate, arguments.seed, arguments.data == "fresh",
     )  # fmt: skip
-    trainer = Trainer(task, ways, place, device)
-    used = usage.Usage(backend, joined=place.world_size > 1)
+    trainer = Trainer(task, ways, place, device, together)
+    package = together.usage_package if together is not None else ""
+    used = usage.Usage(backend, joined=together is not None, package=package)
+    used.skip()
     windows = Windows(sizes.warmup, sizes.windows, sizes.steps_per_window)
 
     def report(number: int, rate: float) -> None:
@@ -122,14 +145,16 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
                 "window", rank=0, number=number, windows=windows.count, samples_per_s=rate, sample=task.sample
             )
 
-    rates, first_loss, last_loss = measure(trainer, windows, report)
-    if not (math.isfinite(first_loss) and math.isfinite(last_loss)):
+    found = measure(trainer, windows, report, used.watching)
+    last_loss = found.losses[-1]
+    if not (math.isfinite(found.loss_first) and math.isfinite(last_loss)):
         records.emit("failure", rank=place.rank, host=place.host, reason="nan-loss", loss=str(last_loss))
         sys.stderr.write(f"rank {place.rank} on {place.host}: the loss is {last_loss}, not a finite number\n")
         sys.stderr.flush()
         return EXIT_NOT_FINITE
-    mean = statistics.fmean(rates)
-    spread = 1.96 * statistics.pstdev(rates)
+    mean = statistics.fmean(found.rates)
+    spread = 1.96 * statistics.pstdev(found.rates)
+    used.mechanisms = {**(together.uses if together is not None else {}), "cpu_binding": bound.cpus}
     fields: dict[str, Any] = {
         "rank": place.rank,
         "world_size": place.world_size,
@@ -137,32 +162,36 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         "pid": os.getpid(),
         "device": ranks.device_name(device),
         "sample": task.sample,
-        "samples_per_s": rates,
+        "samples_per_s": found.rates,
         "samples_per_s_mean": mean,
         "samples_per_s_spread": spread,
-        "loss_first": first_loss,
+        "loss_first": found.loss_first,
         "loss_last": last_loss,
+        "losses": found.losses,
         "model": arguments.model,
         "parameters": trainer.parameters,
         "parameters_digest": trainer.digest(),
         "batch_size": task.batch_size,
         **task.settings(),
         **ways.settings(),
+        **(together.settings() if together is not None else {}),
         "windows": sizes.windows,
         "steps": sizes.windows * sizes.steps_per_window,
         "threads": threads,
+        "cpu_binding": bound.reason,
         "ranks_per_gpu": shared,
-        "path": ranks.device_path(backend, device) if place.world_size > 1 else None,
+        "path": ranks.device_path(backend, device)
+        if arguments.api == "ddp" and together is not None
+        else None,
         "torch": torch.__version__,
         "usage": used.report(),
-        "proof": ranks.backend_proof(backend) if place.world_size > 1 else {"backend": "none"},
+        "proof": together.proof() if together is not None else {"backend": "none"},
     }
     records.emit("rank", **fields)
     if place.rank == 0:
         say(task, arguments.model, place, device, mean, spread)
-    if place.world_size > 1:
-        dist.barrier()
-        dist.destroy_process_group()
+    if together is not None:
+        together.leave()
     return 0
 
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
-from clusterctl.workloads import ranks
+from clusterctl.workloads import places
+from clusterctl.workloads.data_parallel import DataParallel
 from clusterctl.workloads.models import parameter_count
 
 PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16")
-# DistributedDataParallel's default, set explicitly so that results include it.
-BUCKET_CAP_MB = 25.0
 _HALVES = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 
 
@@ -56,7 +55,6 @@ class Ways:
 
     precision: str = "fp32"
     compile: bool = False
-    bucket_cap_mb: float = BUCKET_CAP_MB
     learning_rate: float | None = None
     seed: int = 20
     fresh: bool = False
@@ -67,7 +65,6 @@ class Ways:
         return {
             "precision": self.precision,
             "compile": self.compile,
-            "bucket_cap_mb": self.bucket_cap_mb,
             "data": "synthetic-fresh" if self.fresh else "synthetic",
         }
 
@@ -84,38 +81,49 @@ class Windows:
 class Trainer:
     """A model, its optimiser and its data on one rank; ``step`` makes one optimisation step."""
 
-    def __init__(self, task: Task, ways: Ways, place: ranks.Place, device: torch.device) -> None:
+    def __init__(
+        self,
+        task: Task,
+        ways: Ways,
+        place: places.Place,
+        device: torch.device,
+        together: DataParallel | None = None,
+    ) -> None:
+        """Prepare the training; ``together``: with the other ranks, which have joined."""
         # On other devices torch would silently compute in fp32.
         if ways.precision == "tf32" and device.type != "cuda":
-            raise ranks.RankError(
+            raise places.RankError(
                 "the precision tf32 needs an NVIDIA GPU; use fp32 or amp-bf16 on this device"
             )
         torch.manual_seed(ways.seed)
-        self.task, self.device = task, device
+        self.task, self.device, self.together = task, device, together
         torch.backends.cuda.matmul.allow_tf32 = ways.precision == "tf32"
         torch.backends.cudnn.allow_tf32 = ways.precision == "tf32"
         torch.backends.cudnn.benchmark = True
         model = task.build(device)
         self.parameters = parameter_count(model)
-        self.model: nn.Module = model
-        if place.world_size > 1:
-            self.model = DistributedDataParallel(
-                model,
-                device_ids=[device.index] if device.type == "cuda" else None,
-                gradient_as_bucket_view=True,
-                bucket_cap_mb=ways.bucket_cap_mb,
-            )
-        rate = task.learning_rate if ways.learning_rate is None else ways.learning_rate
-        self.optimizer = task.optimizer(model, rate, device)
-        if ways.compile:
-            # Compiled around DDP: the graph is split at its buckets, and communication overlaps with the backward pass.
-            self.model = torch.compile(self.model)  # type: ignore[assignment]
         self.half = _HALVES.get(ways.precision)
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.half is torch.float16)
         # Each rank has different data, as in training; the model's seed is the same on all ranks.
         self.generator = torch.Generator(device=device).manual_seed(ways.seed + 1 + place.rank)
         self.fresh = ways.fresh
         self.data = task.batch(self.generator, device)
+        rate = task.learning_rate if ways.learning_rate is None else ways.learning_rate
+        self.model: nn.Module = model
+        self.optimizer = task.optimizer(model, rate, device)
+        if together is not None:
+            self.model, self.optimizer = together.distribute(model, self.optimizer, self._step_of)
+        if ways.compile:
+            # Compiled around DDP: the graph is split at its buckets, and communication overlaps with the backward pass.
+            self.model = torch.compile(self.model)  # type: ignore[assignment]
+
+    def _step_of(self, model: nn.Module) -> None:
+        """Make one step with a model that holds this one, and keep no reference to it."""
+        own, self.model = self.model, model
+        try:
+            self.step()
+        finally:
+            self.model = own
 
     def step(self) -> Tensor:
         """Make one step and return its loss, still on the device."""
@@ -125,7 +133,10 @@ class Trainer:
         with torch.autocast(self.device.type, dtype=self.half, enabled=self.half is not None):
             loss = self.task.loss(self.model, self.data)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-        self.scaler.step(self.optimizer)
+        if self.together is None:
+            self.scaler.step(self.optimizer)
+        else:
+            self.together.update(self.scaler, self.optimizer)
         self.scaler.update()
         return loss.detach()
 
@@ -142,18 +153,33 @@ class Trainer:
         return float(total).hex()
 
 
+@dataclass(frozen=True)
+class Figures:
+    """Hold samples per second and the last loss of each timed window, and the loss of the first step."""
+
+    rates: list[float]
+    losses: list[float]
+    loss_first: float
+
+
 def measure(
-    trainer: Trainer, windows: Windows, report: Callable[[int, float], None] = lambda *_: None
-) -> tuple[list[float], float, float]:
-    """Warm up, then return samples per second of each timed window, the first loss and the last.
+    trainer: Trainer,
+    windows: Windows,
+    report: Callable[[int, float], None] = lambda *_: None,
+    watching: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Figures:
+    """Warm up, then time the windows; a loss that is not a finite number ends the measurement.
 
     ``report`` receives the number and the rate of each window when it ends, outside of the measured time.
+    ``watching``: entered during the warm-up.
     """
-    first = trainer.step()
-    for _ in range(max(0, windows.warmup - 1)):
-        trainer.step()
-    first_loss = last_loss = float(first)
+    with watching():
+        first = trainer.step()
+        for _ in range(max(0, windows.warmup - 1)):
+            trainer.step()
+        trainer.settle()
     rates: list[float] = []
+    losses: list[float] = []
     for number in range(1, windows.count + 1):
         trainer.settle()
         started = time.perf_counter()
@@ -163,7 +189,7 @@ def measure(
         trainer.settle()
         rates.append(trainer.task.batch_size * windows.steps / (time.perf_counter() - started))
         report(number, rates[-1])
-        last_loss = float(last)
-        if not math.isfinite(last_loss):
+        losses.append(float(last))
+        if not math.isfinite(losses[-1]):
             break
-    return rates, first_loss, last_loss
+    return Figures(rates, losses, float(first))

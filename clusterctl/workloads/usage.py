@@ -1,13 +1,20 @@
-"""Report which variables this rank read, and which algorithms collective_core used, so that variants can be proven."""
+"""Report which variables and mechanisms this rank used, and which algorithms, so that variants can be proven."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import sys
+import threading
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+
+from clusterctl.workloads import foreign_library
+from clusterctl.workloads.cpu_quota import CpuQuota
 
 # torch reads these when it creates a group of the backend gloo (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp and
 # GlooDeviceFactory.cpp).
@@ -15,17 +22,24 @@ GLOO_READS = ("GLOO_SOCKET_IFNAME", "GLOO_DEVICE_TRANSPORT")
 _THREADS = "OMP_NUM_THREADS"
 # Longer lines of a rank are not read.
 _MOST_CALLS = 200
+_LOOK_EVERY_S = 0.001
 
 
 class Usage:
-    """Collect what this rank uses; made after the process group is joined, or with ``joined`` False without one."""
+    """Collect what this rank uses; made after the ranks have joined, or with ``joined`` False without others.
 
-    def __init__(self, backend: str, *, joined: bool) -> None:
+    ``package`` is the part of collective_core whose operations are counted, if the backend is ccore.
+    """
+
+    def __init__(self, backend: str, *, joined: bool, package: str = "collective_core.torch") -> None:
         self._backend = backend if joined else "none"
         self._recorder: Any = None
+        self._quota = CpuQuota()
+        self.mechanisms: dict[str, int] = {}
+        """How often each mechanism of the program itself was used."""
         if self._backend == "ccore":
             # An older collective_core has no recorder; its settings then stay unproven.
-            make = getattr(importlib.import_module("collective_core.torch"), "usage_recorder", None)
+            make = getattr(importlib.import_module(package), "usage_recorder", None)
             self._recorder = make() if make is not None else None
 
     def skip(self) -> None:
@@ -38,11 +52,38 @@ class Usage:
         if self._recorder is not None:
             self._recorder.look()
 
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Count all operations meanwhile: the library keeps the last 64, and a step may have more."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(_LOOK_EVERY_S):
+                self.look()
+
+        thread = threading.Thread(target=watch, daemon=True)
+        if self._recorder is not None:
+            thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            if self._recorder is not None:
+                thread.join()
+                self.look()
+
     def report(self) -> dict[str, Any]:
         """Return the report of this rank, see :mod:`clusterctl.trust.usage`."""
-        found: dict[str, Any] = {"reported_by": self._backend, "read": _read_by_torch(self._backend)}
+        found: dict[str, Any] = {
+            "reported_by": self._backend,
+            "read": _read_by_torch(self._backend),
+            "mechanisms": self.mechanisms,
+            "files": foreign_library.files(),
+            "cpu_quota": self._quota.report(),
+        }
         if self._recorder is None:
-            return found if self._backend != "ccore" else {**found, "reported_by": "none"}
+            reported_by = self._backend if self._backend != "ccore" else "none"
+            return {**found, "reported_by": reported_by, "read": {**found["read"], **_read_by_python()}}
         used = self._recorder.usage()
         calls = [
             {"operation": operation, "bytes": size, "algorithm": algorithm, "calls": count}
@@ -63,3 +104,10 @@ def _read_by_torch(backend: str) -> dict[str, str]:
     if os.environ.get(_THREADS) == str(torch.get_num_threads()):
         names.append(_THREADS)
     return {name: os.environ[name] for name in names}
+
+
+def _read_by_python() -> dict[str, str]:
+    """Return the variables that collective_core's Python code has read, although another library moves the data."""
+    environment = sys.modules.get("collective_core.environment")
+    read: dict[str, str] = environment.read() if environment is not None else {}
+    return read

@@ -16,7 +16,8 @@ from clusterctl.workloads.locate.verdict import SuspectState
 
 WINDOWS = 3
 """Windows before a rank is suspected; its best one counts."""
-_LEAST_PEERS = 3
+LEAST_PEERS = 3
+"""Ranks with a device that fewer ranks have are not judged."""
 
 Window = dict[tuple[str, int], float]
 """Rates of one window, by measure and rank; higher is better."""
@@ -45,7 +46,7 @@ def judge(devices: Sequence[str], alpha: float = ALPHA) -> Windows:
         peers.setdefault(device, []).append(rank)
     suspects = [
         (measure, rank)
-        for own in peers.values() if len(own) >= _LEAST_PEERS
+        for own in peers.values() if len(own) >= LEAST_PEERS
         for measure in sorted({measure for window in first for measure, _ in window})
         for rank in suspects_of(_best(first, measure, own))
     ]  # fmt: skip

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from clusterctl.workloads.locate import rank_sum, rounds
+from clusterctl.workloads.locate.controls import MOST_CONTROLS, beside
 from clusterctl.workloads.locate.rounds import Pair
 from clusterctl.workloads.locate.trial import LOOKS, Trial
 from clusterctl.workloads.locate.verdict import (
@@ -40,7 +41,6 @@ _MIXED_FROM, _MIXED_DEVIATION = 16, 0.05
 _OWN_MEDIAN_FROM = 16
 """So many pairs of a round have a median of their own; drift that all of them share is then removed."""
 _SCREENS = 2
-_MOST_CONTROLS = 64
 _MOST_LINKS = 16
 
 Search = Generator[list[Pair], Values, LocateVerdict]
@@ -81,13 +81,20 @@ class _Survey:
                 found.setdefault((node, place), []).extend(ratios)
         return found
 
+    def pairs(self) -> dict[tuple[Pair, int], float]:
+        """Return the best rate of each pair in GB/s."""
+        found: dict[tuple[Pair, int], float] = {}
+        for values in self.rates:
+            for key, rate in values.items():
+                found[key] = max(rate, found.get(key, 0.0))
+        return found
+
     def best(self) -> dict[_Unit, float]:
         """Return the best rate of each unit in GB/s: noise only makes a pair slower, and so does a slow partner."""
         found: dict[_Unit, float] = {}
-        for values in self.rates:
-            for (pair, place), rate in values.items():
-                for node in pair:
-                    found[node, place] = max(rate, found.get((node, place), 0.0))
+        for (pair, place), rate in self.pairs().items():
+            for node in pair:
+                found[node, place] = max(rate, found.get((node, place), 0.0))
         return found
 
 
@@ -112,11 +119,17 @@ def search(nodes: int, seed: int = 0, alpha: float = ALPHA) -> Search:
         used += 1
     survey.finish()
     if nodes < 3:
-        return LocateVerdict(rounds=used, best=survey.best())
+        return LocateVerdict(rounds=used, best=survey.best(), pairs=survey.pairs())
     scores = {unit: max(ratios) for unit, ratios in survey.of_units().items()}
     groups = tuple(_groups(scores))
     if groups:
-        return LocateVerdict(groups=groups, rounds=used, best=survey.best(), slow_places=_slow_places(survey))
+        return LocateVerdict(
+            groups=groups,
+            rounds=used,
+            best=survey.best(),
+            pairs=survey.pairs(),
+            slow_places=_slow_places(survey),
+        )
     suspects = _suspects(scores)
     links, screens = yield from _slow_links(survey, suspects, nodes, chance)
     used += screens
@@ -133,6 +146,7 @@ def search(nodes: int, seed: int = 0, alpha: float = ALPHA) -> Search:
         slow_places=_slow_places(survey),
         rounds=used,
         best=survey.best(),
+        pairs=survey.pairs(),
     )
 
 
@@ -209,7 +223,7 @@ def _slow_links(
     medians, used = survey.medians(), 0
     for _ in range(_SCREENS):
         for planned in rounds.matchings(sorted({pair for pair, _ in low})):
-            measured = yield from _beside(planned, well, frozenset(planned), chance)
+            measured = yield from beside(planned, well, frozenset(planned), chance)
             used += measured.rounds
             for key in [key for key in low if key[0] in planned]:
                 controls = measured.controls(key[1])
@@ -217,36 +231,6 @@ def _slow_links(
                 if measured.values.get(key, 0.0) >= (1 - LOOSE_CUT) * median:
                     del low[key]
     return sorted(low, key=lambda key: low[key])[:_MOST_LINKS], used
-
-
-@dataclass
-class _Measured:
-    """Rates of pairs, and of the control pairs beside them."""
-
-    values: Values
-    control_pairs: Sequence[Pair]
-    rounds: int
-
-    def controls(self, place: int) -> list[float]:
-        return [self.values[pair, place] for pair in self.control_pairs if (pair, place) in self.values]
-
-
-def _beside(
-    pairs: Sequence[Pair], well: Sequence[int], links: frozenset[Pair], chance: random.Random
-) -> Generator[list[Pair], Values, _Measured]:
-    """Measure disjoint pairs beside control pairs of healthy nodes.
-
-    With too few nodes, the controls follow in a round of their own. Pairs in ``links`` are not controls.
-    """
-    busy = {node for one in pairs for node in one}
-    controls = rounds.among([node for node in well if node not in busy], chance, links)[:_MOST_CONTROLS]
-    if controls:
-        return _Measured(dict((yield [*pairs, *controls])), controls, 1)
-    values = dict((yield list(pairs)))
-    controls = rounds.among(well, chance, links | set(pairs))[:_MOST_CONTROLS]
-    if not controls:
-        return _Measured(values, (), 1)
-    return _Measured({**values, **(yield controls)}, controls, 2)
 
 
 _Confirmed = Generator[list[Pair], Values, tuple[list[Finding], int]]
@@ -264,12 +248,12 @@ def _confirm_units(
     for look in LOOKS if len(good) >= 2 else ():
         slow = sorted({node for node, _ in undecided})
         controls = (len(good) - min(len(slow), at_once)) // 2 or len(good) // 2
-        for _ in range(look * rank_sum.least_rounds(min(controls, _MOST_CONTROLS), level)):
+        for _ in range(look * rank_sum.least_rounds(min(controls, MOST_CONTROLS), level)):
             for start in range(0, len(slow), at_once):
                 turn = slow[start : start + at_once]
                 partners = dict(zip(turn, chance.sample(good, len(turn)), strict=True))
                 planned = [rounds.pair(node, partner) for node, partner in partners.items()]
-                measured = yield from _beside(planned, good, frozenset(), chance)
+                measured = yield from beside(planned, good, frozenset(), chance)
                 used += measured.rounds
                 for node, place in undecided:
                     if node in partners:
@@ -299,9 +283,9 @@ def _confirm_links(
     for look in LOOKS:
         for planned in rounds.matchings(sorted({pair for pair, _ in undecided})):
             controls = (len(well) - 2 * len(planned)) // 2 if len(well) >= 2 * len(planned) + 2 else 1
-            needed = look * rank_sum.least_rounds(min(controls, _MOST_CONTROLS), level)
+            needed = look * rank_sum.least_rounds(min(controls, MOST_CONTROLS), level)
             for _ in range(needed):
-                measured = yield from _beside(planned, well, pairs, chance)
+                measured = yield from beside(planned, well, pairs, chance)
                 used += measured.rounds
                 if not measured.control_pairs:
                     break

@@ -67,7 +67,7 @@ class SlowPlace:
 
 @dataclass(frozen=True, slots=True)
 class LocateVerdict:
-    """The end of a search. ``best`` is each unit's best rate in GB/s, by (node, place)."""
+    """The end of a search. ``best`` is each unit's best rate in GB/s, by (node, place), ``pairs`` that of each pair."""
 
     findings: tuple[Finding, ...] = ()
     groups: tuple[Groups, ...] = ()
@@ -75,6 +75,7 @@ class LocateVerdict:
     slow_places: tuple[SlowPlace, ...] = ()
     rounds: int = 0
     best: dict[tuple[int, int], float] = field(default_factory=dict)
+    pairs: dict[tuple[Pair, int], float] = field(default_factory=dict)
 
     @property
     def named(self) -> tuple[Finding, ...]:

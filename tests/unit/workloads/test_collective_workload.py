@@ -11,12 +11,12 @@ import torch.distributed as dist
 
 from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.collective import COLLECTIVES
-from clusterctl.workloads import collective_perf, collectives, ranks
+from clusterctl.workloads import collective_perf, collectives, places
 
 
 @pytest.fixture
 def alone():
-    place = ranks.Place("none", 0, 1, 0, 1)
+    place = places.Place("none", 0, 1, 0, 1)
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     yield place
     dist.destroy_process_group()
@@ -130,7 +130,7 @@ def test_sizes_are_read_as_nccl_tests_does(text, size):
 
 
 def test_a_sweep_that_goes_backwards_is_refused():
-    with pytest.raises(ranks.RankError):
+    with pytest.raises(places.RankError):
         collective_perf.sizes(1024, 8, 2)
     assert collective_perf.sizes(8, 100, 1) == [8]
 

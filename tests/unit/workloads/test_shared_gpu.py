@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from clusterctl.workloads import ranks, shared_gpu
+from clusterctl.workloads import places, ranks, shared_gpu
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +36,13 @@ def test_ranks_take_the_gpus_round_robin_if_they_may_share(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    place = ranks.Place("local", 3, 4, 3, 4)
-    with pytest.raises(ranks.RankError, match="--oversubscribe"):
+    place = places.Place("local", 3, 4, 3, 4)
+    with pytest.raises(places.RankError, match="--oversubscribe"):
         ranks.choose_device(place, "auto")
     monkeypatch.setenv(shared_gpu.SHARE_GPUS, "1")
     assert ranks.choose_device(place, "auto") == torch.device("cuda", 1) == chosen[0]
     assert ranks.sharing(place, "ccore", chosen[0]) == "2"
-    assert ranks.sharing(ranks.Place("local", 1, 2, 1, 2), "ccore", chosen[0]) is None
+    assert ranks.sharing(places.Place("local", 1, 2, 1, 2), "ccore", chosen[0]) is None
 
 
 def test_a_library_that_is_no_nccl_has_no_version():

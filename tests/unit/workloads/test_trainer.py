@@ -4,18 +4,19 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import ranks
+from clusterctl.workloads import places
 from clusterctl.workloads.bert_task import BertPretraining
+from clusterctl.workloads.data_parallel import Ddp
 from clusterctl.workloads.image_task import ImageClassification
 from clusterctl.workloads.trainer import Trainer, Ways, Windows, measure
 from clusterctl.workloads.training_sizes import default_sizes
 
 CPU = torch.device("cpu")
-ALONE = ranks.Place("none", 0, 1, 0, 1)
+ALONE = places.Place("none", 0, 1, 0, 1)
 
 
-def trainer(place=ALONE, **ways):
-    return Trainer(BertPretraining("bert-tiny", 1, batch_size=1), Ways(**ways), place, CPU)
+def trainer(together=None, **ways):
+    return Trainer(BertPretraining("bert-tiny", 1, batch_size=1), Ways(**ways), ALONE, CPU, together)
 
 
 @pytest.fixture
@@ -26,13 +27,13 @@ def process_group():
 
 
 def test_buckets_are_as_large_as_asked(process_group):
-    made = trainer(ranks.Place("none", 0, 2, 0, 2), bucket_cap_mb=0.5)
-    assert made.model.bucket_bytes_cap == 1 << 19
-    assert Ways(bucket_cap_mb=0.5).settings()["bucket_cap_mb"] == 0.5
+    together = Ddp("gloo", "none", 0.5)
+    assert trainer(together).model.bucket_bytes_cap == 1 << 19
+    assert together.settings()["bucket_cap_mb"] == 0.5
 
 
 def test_without_a_word_the_buckets_are_ddps_own(process_group):
-    made = trainer(ranks.Place("none", 0, 2, 0, 2))
+    made = trainer(Ddp("gloo", "none", None))
     ddp = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
     assert made.model.bucket_bytes_cap == ddp.bucket_bytes_cap
 
@@ -59,7 +60,7 @@ def test_halves_are_computed_in_and_parameters_stay_whole(precision):
 
 
 def test_tf32_is_refused_where_it_would_be_fp32_without_a_word():
-    with pytest.raises(ranks.RankError, match="tf32 needs an NVIDIA GPU"):
+    with pytest.raises(places.RankError, match="tf32 needs an NVIDIA GPU"):
         trainer(precision="tf32")
 
 
@@ -71,11 +72,11 @@ def test_images_keep_their_memory_format():
     assert task.settings()["channels_last"] is True
 
 
-def test_every_window_has_a_rate():
-    rates, first, last = measure(trainer(learning_rate=1e-3), Windows(warmup=1, count=3, steps=1))
-    assert len(rates) == 3
-    assert all(rate > 0 for rate in rates)
-    assert last < first
+def test_every_window_has_a_rate_and_a_loss():
+    found = measure(trainer(learning_rate=1e-3), Windows(warmup=1, count=3, steps=1))
+    assert len(found.rates) == len(found.losses) == 3
+    assert all(rate > 0 for rate in found.rates)
+    assert found.losses[-1] < found.loss_first
 
 
 def test_on_a_cpu_the_batch_gives_way_and_never_the_model():

@@ -9,7 +9,7 @@ import pytest
 from free_ports import free_port
 
 from clusterctl.benchmarks import training
-from clusterctl.workloads import ranks
+from clusterctl.workloads import places
 from clusterctl.workloads.archive import build
 
 SMALL = ("training", "--model", "resnet18", "--batch-size", "4", "--image-size", "32")
@@ -148,7 +148,7 @@ def test_nccl_without_a_gpu_is_refused(archive):
     ],
 )  # fmt: skip
 def test_every_launcher_is_understood(env, launcher, rank, local):
-    place = ranks.read_place(env)
+    place = places.read_place(env)
     assert (place.launcher, place.rank, place.local_rank) == (launcher, rank, local)
 
 
@@ -160,13 +160,13 @@ def test_slurms_list_of_tasks_says_how_many_are_here(counts, node, size):
     env = {"SLURM_PROCID": "3", "SLURM_NTASKS": "5", "SLURM_LOCALID": "0", "SLURM_NODEID": node}
     if size > 1:
         env["SLURM_LOCALID"] = "1"
-    assert ranks.read_place({**env, "SLURM_STEP_TASKS_PER_NODE": counts}).local_size == size
+    assert places.read_place({**env, "SLURM_STEP_TASKS_PER_NODE": counts}).local_size == size
 
 
 def test_a_local_size_too_small_for_the_local_rank_is_not_believed():
     """Open MPI 5.0.11 tells a node with three ranks that it has one, as the first node has."""
     env = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "2"}
-    assert ranks.read_place({**env, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}).local_size == 3
+    assert places.read_place({**env, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}).local_size == 3
 
 
 def test_the_archive_needs_nothing_of_ours_but_itself(archive):

@@ -1,0 +1,50 @@
+"""Exchange messages with other ranks, both directions at once, and time it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+Message = tuple[Tensor | None, Tensor | None]
+"""What is sent and what is received at the same time; None for a direction that is not used."""
+
+
+def exchange(message: Message, to: int, source: int, group: Any = None) -> None:
+    """Send to one rank and receive from one, which may be the same rank, and wait for both."""
+    sent, received = message
+    both = []
+    # The receive is posted first: gloo announces it to the sender over the connection that carries the data. Behind a
+    # large message, the announcement would arrive so late that the two directions follow each other at half the rate.
+    if received is not None:
+        both.append(dist.P2POp(dist.irecv, received, source, group))
+    if sent is not None:
+        both.append(dist.P2POp(dist.isend, sent, to, group))
+    for work in dist.batch_isend_irecv(both):
+        work.wait()
+
+
+def seconds_each(
+    messages: Sequence[Message], peer: int, iters: int, device: torch.device, group: Any = None
+) -> float:
+    """Exchange the messages with a peer ``iters`` times in a row, and return the seconds of one time."""
+    # A send may end before its data has arrived. One byte each way makes both ranks start on a connection that is
+    # empty, so that no rank waits for the rest of an earlier message.
+    byte = torch.zeros(1, dtype=torch.uint8, device=device)
+    exchange((byte, torch.empty_like(byte)), peer, peer, group)
+    _wait_for(device)
+    started = time.perf_counter()
+    for _ in range(iters):
+        for message in messages:
+            exchange(message, peer, peer, group)
+    _wait_for(device)
+    return (time.perf_counter() - started) / iters
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
