@@ -13,7 +13,13 @@ from clusterctl.trust.nccl_log_model import NcclLog
 from clusterctl.trust.paths import RankPath
 from clusterctl.trust.usage import RankUsage
 
-_NO_TOP_K = "leave it out: bench runs no top-k all_reduce"
+_TRAIN = (
+    "train a model (--model) with --hook topk on two or more nodes; gradients below the threshold (1 MiB, "
+    "LIGHT_TOPK_THRESHOLD) are reduced densely"
+)
+_MECHANISMS = {"fp16": "the hook fp16", "bucket_tuning": "tuned buckets (--bucket-cap-mb auto)"}
+# Libraries whose variables NCCL's log proves: NCCL itself, and builds of it.
+_LOGGED_BY_NCCL = ("nccl", "nccl+ccore", "acspeed", "aiacc")
 # It also holds the measured times, which do not depend on the tuner.
 _ALWAYS = ("CCORE_CACHE_DIR",)
 _OFF = ("0", "false", "no", "off")
@@ -40,47 +46,92 @@ class Unproven:
     why: str
     expected: str
     hint: str
+    read: bool = False
+    """The ranks read it, but no operation of this launch depends on it: one of more nodes may."""
 
     @property
     def message(self) -> str:
         return f"{self.why}; expected {self.expected}"
 
 
+Reports = Sequence[RankUsage]
+
+
 @dataclass(frozen=True, slots=True)
 class _Condition:
-    """Hold what the operations of a run must have done so that variables with this prefix can affect them."""
+    """Hold what the operations of a run must have done so that variables with this prefix can affect them.
+
+    ``values``: the condition is only for variables that are switched on, or off.
+    """
 
     prefixes: tuple[str, ...]
-    holds: Callable[[Sequence[RankUsage]], bool]
+    holds: Callable[[Reports], bool]
     expected: str
     hint: str
+    values: bool | None = None
 
 
-def _operation(name: str) -> Callable[[Sequence[RankUsage]], bool]:
-    return lambda usage: any(call.operation == name for one in usage for call in one.calls)
+def _operation(name: str, algorithm: str | None = None) -> Callable[[Reports], bool]:
+    return lambda usage: any(
+        call.operation == name and algorithm in (None, call.algorithm) for one in usage for call in one.calls
+    )
 
 
-def _transport(name: str) -> Callable[[Sequence[RankUsage]], bool]:
+def _without(holds: Callable[[Reports], bool]) -> Callable[[Reports], bool]:
+    return lambda usage: not holds(usage)
+
+
+def _transport(name: str) -> Callable[[Reports], bool]:
     return lambda usage: any(name in one.transports for one in usage)
 
 
-def _switched(*names: str, on: bool) -> Callable[[Sequence[RankUsage]], bool]:
-    def holds(usage: Sequence[RankUsage]) -> bool:
-        return any(
-            name in one.read and (one.read[name].lower() not in _OFF) is on for one in usage for name in names
-        )
+def _mechanism(name: str) -> Callable[[Reports], bool]:
+    """Tell whether every rank used a mechanism of the program itself."""
+    return lambda usage: bool(usage) and all(one.mechanisms.get(name) for one in usage)
+
+
+def _switched(*names: str, on: bool) -> Callable[[Reports], bool]:
+    def holds(usage: Reports) -> bool:
+        return any(name in one.read and _is_on(one.read[name]) is on for one in usage for name in names)
 
     return holds
 
 
+def _is_on(value: str) -> bool:
+    return value.lower() not in _OFF
+
+
+_TWO_D = ("CCORE_2D", "LIGHT_2D_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLREDUCE", "HOROVOD_TORUS_ALLREDUCE")
+_TOP_K = ("CCORE_TOPK_ALLREDUCE", "LIGHT_TOPK_ALLREDUCE")
+_BINDING = ("CCORE_CPU_BINDING", "AIACC_CPU_BINDING_ENABLE")
+# All conditions of a variable must hold. A name is matched as a whole if the condition depends on its value.
 _CONDITIONS = (
     _Condition(
-        ("CCORE_TOPK_", "LIGHT_TOPK_"), _operation("topk_all_reduce"), "a top-k all_reduce among the operations",
-        _NO_TOP_K,
+        _TOP_K, _without(_operation("topk_all_reduce")), "no top-k all_reduce", "leave it out", values=False,
     ),
     _Condition(
+        _TOP_K, _operation("topk_all_reduce"), "a top-k all_reduce among the operations", _TRAIN, values=True,
+    ),
+    _Condition(
+        ("CCORE_TOPK_", "LIGHT_TOPK_"), _operation("topk_all_reduce"), "a top-k all_reduce among the operations",
+        _TRAIN,
+    ),
+    _Condition(
+        _TWO_D, _operation("all_reduce", "2d"), "an all_reduce by the algorithm 2d",
+        "measure on two or more nodes with two or more ranks each, and with messages of 64 KiB or more", values=True,
+    ),
+    _Condition(
+        _TWO_D, _without(_operation("all_reduce", "2d")), "no all_reduce by the algorithm 2d", "leave it out",
+        values=False,
+    ),
+    _Condition(
+        _BINDING, _mechanism("cpu_binding"), "each rank bound to two or more CPUs",
+        "measure a training (--model) on nodes with two or more CPUs per rank", values=True,
+    ),
+    _Condition(_BINDING, _without(_mechanism("cpu_binding")), "no rank bound", "leave it out", values=False),
+    _Condition(
         ("CCORE_CPU_REDUCE_",), _operation("cpu_reduce"), "a cpu_reduce among the operations",
-        "leave it out: bench does not call cpu_reduce",
+        "measure messages of 8 MiB or more on GPUs, which collective_core stages through host memory",
     ),
     _Condition(
         ("CCORE_2D", "CCORE_HIERARCHICAL_", "LIGHT_2D_", "LIGHT_HIERARCHICAL_", "HOROVOD_HIERARCHICAL_ALLREDUCE",
@@ -115,6 +166,21 @@ def unproven(environment: Mapping[str, str], evidence: SettingEvidence) -> tuple
     return tuple(one for one in found if one is not None)
 
 
+def unproven_mechanisms(wished: Sequence[str], evidence: SettingEvidence) -> tuple[Unproven, ...]:
+    """Return each mechanism that the command line asked for, but that not every rank reports as used."""
+    reported = {one.rank for one in evidence.usage}
+    return tuple(
+        Unproven(
+            name,
+            f"not every rank reports that it used {_MECHANISMS[name]}",
+            f"a count of each of {evidence.np} ranks",
+            "see the rank's logs in the run folder; leave the option out to measure without it",
+        )
+        for name in wished
+        if len(reported) != evidence.np or not _mechanism(name)(evidence.usage)
+    )
+
+
 def read_by(environment: Mapping[str, str], evidence: SettingEvidence) -> dict[str, str]:
     """Return the source of the proof of each variable that is proven."""
     missing = {one.name for one in unproven(environment, evidence)}
@@ -139,14 +205,23 @@ def _judge(name: str, value: str, evidence: SettingEvidence) -> Unproven | None:
     if not _read_by_all(name, evidence):
         return _not_read(name, evidence)
     for condition in _CONDITIONS:
-        if name.startswith(condition.prefixes) and name not in _ALWAYS and not condition.holds(reports):
+        if _concerns(condition, name, value) and not condition.holds(reports):
             return Unproven(
                 name,
-                f"{name} was read, but no operation of this run depends on it",
+                f"{name} was read, but the operations of this run do not show its effect",
                 condition.expected,
                 condition.hint,
+                read=True,
             )
     return None
+
+
+def _concerns(condition: _Condition, name: str, value: str) -> bool:
+    if name in _ALWAYS:
+        return False
+    if condition.values is None:
+        return name.startswith(condition.prefixes) and name not in _TOP_K
+    return name in condition.prefixes and condition.values is _is_on(value)
 
 
 def _read_by_all(name: str, evidence: SettingEvidence) -> bool:
@@ -185,7 +260,7 @@ def _not_read(name: str, evidence: SettingEvidence) -> Unproven:
             "only CCORE_NCCL and the path of CCORE_CUDA_PATH",
             "one of these, with a report of every rank", "measure it with --library ccore",
         )  # fmt: skip
-    if evidence.library.startswith("nccl"):
+    if evidence.library in _LOGGED_BY_NCCL:
         if evidence.log is None or not evidence.log.processes:
             return Unproven(
                 name, f"{nothing}, or NCCL did not log it (NCCL_DEBUG={evidence.debug or 'unset'})",
@@ -213,8 +288,8 @@ def _not_read(name: str, evidence: SettingEvidence) -> Unproven:
 
 
 def _hint(name: str, library: str) -> str:
-    if name.startswith(("CCORE_TOPK_", "LIGHT_TOPK_")):
-        return _NO_TOP_K
+    if library == "ccore" and name.startswith(("CCORE_TOPK_", "LIGHT_TOPK_")):
+        return _TRAIN
     if library != "ccore" and name.startswith(("LIGHT_", "HOROVOD_", "AIACC_")):
         return f"leave it out, or let collective_core read it where it has this name: --compare ccore,ccore+{name}=..."
     if name.startswith("NCCL_"):

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from clusterctl.benchmarks import cpu_quota
+from clusterctl.benchmarks.cpu_quota import RankQuotas
 from clusterctl.foreign import NotUnderstood, json_value, lines
 
 _LINE = re.compile(r"# Usage of rank (?P<rank>\d{1,9}): (?P<report>\{.*\})")
@@ -26,6 +28,17 @@ class Calls:
 
 
 @dataclass(frozen=True, slots=True)
+class MappedFile:
+    """Hold a file of a library of others in a rank's memory map."""
+
+    path: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.path} (sha256 {self.sha256[:12]})"
+
+
+@dataclass(frozen=True, slots=True)
 class RankUsage:
     """Hold one rank's report: variables that took effect, and those without effect with the reason.
 
@@ -38,6 +51,12 @@ class RankUsage:
     ignored: Mapping[str, str] = field(default_factory=dict)
     transports: tuple[str, ...] = ()
     calls: tuple[Calls, ...] = ()
+    mechanisms: Mapping[str, int] = field(default_factory=dict)
+    """How often each mechanism of the program itself was used, such as ``fp16``."""
+    files: tuple[MappedFile, ...] = ()
+    """The mapped files of the library of others that the launch asked for."""
+    quotas: RankQuotas | None = None
+    """The CPU quotas of the rank, and how long they stopped it."""
 
 
 def of_table(text: str) -> tuple[RankUsage, ...]:
@@ -69,6 +88,9 @@ def _usage(rank: int, report: Mapping[str, Any]) -> RankUsage:
         _texts(report.get("ignored")),
         tuple(filter(None, map(_text, _list(report.get("transports"))))),
         tuple(sorted(filter(None, map(_calls, _list(report.get("calls")))))),
+        _counts(report.get("mechanisms")),
+        tuple(filter(None, map(_file, _list(report.get("files"))))),
+        cpu_quota.of_report(report.get("cpu_quota")),
     )
 
 
@@ -84,12 +106,24 @@ def _calls(entry: object) -> Calls | None:
     return Calls(operation, size, algorithm, calls)
 
 
+def _file(entry: object) -> MappedFile | None:
+    if not isinstance(entry, dict):
+        return None
+    path, sha256 = _text(entry.get("path")), _text(entry.get("sha256"))
+    return MappedFile(path, sha256) if path and sha256 else None
+
+
 def _list(value: object) -> list[Any]:
     return value[:_MOST_CALLS] if isinstance(value, list) else []
 
 
 def _text(value: object) -> str:
     return value[:_WORDS] if isinstance(value, str) else ""
+
+
+def _counts(value: object) -> dict[str, int]:
+    named = value.items() if isinstance(value, dict) else ()
+    return {name[:_WORDS]: count for name, count in named if type(count) is int and 0 <= count < _MOST}
 
 
 def _texts(value: object) -> dict[str, str]:

@@ -35,8 +35,10 @@ PROVEN = {
     "nccl": {"NCCL_ALGO", "OMP_NUM_THREADS"},
     "nccl+ccore": {"NCCL_ALGO", "OMP_NUM_THREADS", "CCORE_NCCL", "CCORE_CUDA_PATH"},
     "gloo": {"GLOO_SOCKET_IFNAME", "OMP_NUM_THREADS"},
+    "accl": {"OMP_NUM_THREADS"}, "horovod": {"OMP_NUM_THREADS"}, "lightcc": {"OMP_NUM_THREADS"},
+    "acspeed": {"NCCL_ALGO", "OMP_NUM_THREADS"}, "aiacc": {"NCCL_ALGO", "OMP_NUM_THREADS"},
     "ccore": {
-        "CCORE_2D", "CCORE_ALGO", "CCORE_SHM_RING_BYTES", "CCORE_CACHE_DIR", "LIGHT_2D_ALLREDUCE", "OMP_NUM_THREADS",
+        "CCORE_2D", "CCORE_ALGO", "CCORE_SHM_RING_BYTES", "CCORE_CACHE_DIR", "OMP_NUM_THREADS",
     },
 }  # fmt: skip
 
@@ -62,6 +64,8 @@ def evidence(library):
         return SettingEvidence(
             2, library, reports({"GLOO_SOCKET_IFNAME": "lo"}, reported_by="gloo", calls=[])
         )
+    if library in ("accl", "horovod", "lightcc"):
+        return SettingEvidence(2, library, reports({}, reported_by=library, calls=[]))
     paths = tuple(RankPath(rank, "path kernel (...)", None, {"ncclAllReduce": 9}) for rank in (0, 1))
     log = nccl_log("NCCL version 2.28.9+cuda12.9", "NCCL_ALGO set by environment to Ring")
     front = paths if library == "nccl+ccore" else ()
