@@ -12,6 +12,7 @@ from clusterctl.errors import LaunchError
 from clusterctl.inventory.interfaces import Interfaces
 from clusterctl.launch import processes
 from clusterctl.launch.attribution import Reader
+from clusterctl.wording import counted
 
 MapBy = Literal["slot", "node"]
 # Each process of a launch carries this variable; it is how clusterctl finds them on every node.
@@ -167,7 +168,7 @@ def spread(slots: Sequence[int], np: int, map_by: MapBy) -> tuple[int, ...]:
         raise LaunchError(f"-np must be at least 1, not {np}", hint="ask for one rank or more: -np N")
     if np > sum(slots):
         raise LaunchError(
-            f"-np asks for {np} ranks, but the nodes have {sum(slots)} slot{'s' if sum(slots) != 1 else ''} "
+            f"-np asks for {np} ranks, but the nodes have {counted(sum(slots), 'slot')} "
             "(one per GPU, or `slots` of the inventory)",
             hint="add --oversubscribe to put several ranks on a GPU (gloo, ccore and NCCL can share one), "
             "lower -np, or add nodes",
@@ -202,8 +203,8 @@ def start_script(plan: LaunchPlan, limit_s: float) -> bytes:
     words = shlex.join(("env", *unset, f"{TOKEN_VARIABLE}={plan.token}", *plan.argv))
     clock = f"-k {_END_S} {math.ceil(limit_s)}"
     # With --foreground, timeout(1) stays in this process group, which a live controller ends as a whole. busybox lacks
-    # the option and behaves this way by default.
-    return f"""{exports}if timeout --foreground 1 true 2>/dev/null; then clock='timeout --foreground {clock}'
+    # the option and behaves this way by default. The trial has a minute, because a busy node may need seconds for it.
+    return f"""{exports}if timeout --foreground 60 true 2>/dev/null; then clock='timeout --foreground {clock}'
 elif command -v timeout >/dev/null 2>&1; then clock='timeout {clock}'
 else clock=
 fi

@@ -23,6 +23,8 @@ def plan(chosen: RequestPlan, measured: LaunchPlan) -> LaunchPlan | None:
     """Return the launch of the workload on the same nodes, None if torch is missing or there are too few nodes."""
     if len(measured.placements) < _LEAST_NODES or not all(answer.torch for answer in chosen.answers):
         return None
+    if chosen.sweep.gpus > 1:
+        return None  # the workload has one GPU per process
     try:
         program = choose.torch_program(chosen.answers, f"{measured.directory}/{ARCHIVE}", "neighbours")
     except LaunchError:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from clusterctl.benchmarks.collective import IN_EVERY_PROGRAM, program_of
+from clusterctl.benchmarks.training import Training
 from clusterctl.closest import did_you_mean
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory import nodeset
+from clusterctl.launch import foreign_library
 from clusterctl.launch.base import MapBy, RankLauncher
 from clusterctl.launch.environment import Library, backend
 from clusterctl.launch.launchers.hydra import Hydra
@@ -27,7 +29,11 @@ LAUNCHERS: dict[str, RankLauncher] = {
     "srun": Srun(),
     "local": LocalSpawn(),
 }
-LIBRARIES: tuple[Library, ...] = ("nccl", "gloo", "ccore", "nccl+ccore")
+OWN_LIBRARIES: tuple[Library, ...] = ("nccl", "gloo", "ccore", "nccl+ccore")
+LIBRARIES: tuple[Library, ...] = (*OWN_LIBRARIES, *foreign_library.FOREIGN)
+# The libraries that have Horovod's API, and those whose trainings can send only the largest gradients.
+WITH_HOROVOD_API: tuple[Library, ...] = ("ccore", *foreign_library.WITH_HOROVOD_API)
+WITH_TOP_K: tuple[Library, ...] = ("ccore",)
 _FAMILIES: dict[str, Family] = {"openmpi": "openmpi", "mpich": "mpich"}
 
 
@@ -49,6 +55,25 @@ def known_library(name: str) -> Library:
         if library_name == name:
             return library_name
     raise UsageError(f"unknown library {name!r}", hint=did_you_mean(name, LIBRARIES))
+
+
+def own_library(name: str) -> Library:
+    """Return a known library that needs no proof of its vendor; raise UsageError for any other."""
+    if name in foreign_library.FOREIGN:
+        raise UsageError(
+            f"--library {name} is measured by bench only", hint=f"choose from: {', '.join(OWN_LIBRARIES)}"
+        )
+    return known_library(name)
+
+
+def require_collectives(chosen: Library) -> None:
+    """Raise UsageError if a library takes part only in a training."""
+    known = foreign_library.described(chosen)
+    if known is not None and not known[1].collectives:
+        raise UsageError(
+            f"--library {chosen} cannot be measured by single collectives: {known[0].title} takes part in a training",
+            hint="measure a training: --model resnet50",
+        )
 
 
 def known_mapping(name: str) -> MapBy:
@@ -88,13 +113,33 @@ def family(launcher_name: str) -> Family | None:
     return _FAMILIES.get(launcher_name)
 
 
-def library(asked: Library | None, answers: Sequence[Readiness], *, collective: bool) -> Library:
-    """Return the requested library, else NCCL if every node has GPUs, else an installed one.
+def require_trainable(training: Training | None, chosen: Library) -> None:
+    """Raise UsageError if the training's API or hook does not exist for this library."""
+    if training is None:
+        return
+    if training.api == "horovod" and chosen not in WITH_HOROVOD_API:
+        raise UsageError(
+            f"--api horovod does not exist for the library {chosen}",
+            hint=f"choose --library {' or '.join(WITH_HOROVOD_API)}, or --api ddp",
+        )
+    if training.hook == "topk" and chosen not in WITH_TOP_K:
+        raise UsageError(
+            f"--hook topk does not exist for the library {chosen}",
+            hint=f"choose --library {' or '.join(WITH_TOP_K)}, or --hook fp16",
+        )
+
+
+def library(
+    asked: Library | None, answers: Sequence[Readiness], *, collective: bool, training: Training | None = None
+) -> Library:
+    """Return the requested library, else the one that the training needs, NCCL on GPUs, or an installed one.
 
     Raise LaunchError if no library is requested and a node lacks the GPUs that the inventory lists for it.
     """
     if asked is not None:
         return asked
+    if training is not None and (training.api == "horovod" or training.hook == "topk"):
+        return "ccore"
     if all(answer.gpus for answer in answers):
         return "nccl"
     # A silent fallback would measure the CPUs and report success.
@@ -179,6 +224,32 @@ def require_measurable(program: Program, *, datatype: str, op: str) -> None:
                 hint=f"choose from: {', '.join(IN_EVERY_PROGRAM[flag])}; nccl-tests and collective_core's own "
                 "programs measure more",
             )
+
+
+def several_gpus(
+    answers: Sequence[Readiness], gpus: int, program: Program, *, shared: bool
+) -> tuple[Readiness, ...]:
+    """Return the nodes with a slot per process of so many GPUs; raise LaunchError if they or the program cannot."""
+    if program.torch or not all(answer.gpus for answer in answers) or shared:
+        raise LaunchError(
+            f"-g {gpus} needs GPUs on every node and nccl-tests: "
+            + (
+                "--oversubscribe has one GPU per process"
+                if shared
+                else "what runs here has one GPU per process"
+            ),
+            hint="leave out -g, or bring nccl-tests to the nodes (bootstrap --only mpi)",
+        )
+    few = [answer.node.name for answer in answers if answer.slots < gpus]
+    if few:
+        raise LaunchError(
+            f"-g {gpus}: {nodeset.fold(few)} has fewer slots than that",
+            hint="choose a smaller -g, or leave out these nodes with --limit",
+        )
+    return tuple(
+        replace(answer, node=answer.node.model_copy(update={"slots": answer.slots // gpus}))
+        for answer in answers
+    )
 
 
 def nccl_symbols(answers: Sequence[Readiness]) -> str:

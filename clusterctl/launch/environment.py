@@ -6,33 +6,44 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, cast
 
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory.field_types import too_many_hcas
 from clusterctl.inventory.interfaces import Interfaces
 from clusterctl.secret.scrub import names_a_secret
 
-Library = Literal["nccl", "gloo", "ccore", "nccl+ccore"]
-"""``nccl+ccore``: NCCL behind collective_core's NCCL-symbol library, which takes the calls that it makes faster."""
+Library = Literal["nccl", "gloo", "ccore", "nccl+ccore", "accl", "acspeed", "aiacc", "horovod", "lightcc"]
+"""``nccl+ccore``: NCCL behind collective_core's NCCL-symbol library, which takes the calls that it makes faster.
+
+Those from ``accl`` on are libraries that a node may have (:mod:`launch.foreign_library`).
+"""
+Backend = Literal["nccl", "gloo", "ccore", "accl", "horovod", "lightcc"]
 _GDR_LEVEL = re.compile(r"LOC|PIX|PXB|PHB|SYS|[0-5]")
 _DEBUG = ("VERSION", "WARN", "INFO", "ABORT", "TRACE")
 # Variables and the fields of Communication that set them: those of each library, then those of the layers above NCCL.
+_NCCL = {
+    "NCCL_DEBUG": "debug",
+    "NCCL_DEBUG_SUBSYS": "debug_subsystems",
+    "NCCL_DEBUG_FILE": "debug_file",
+    "NCCL_IB_DISABLE": "ib_disable",
+    "NCCL_SOCKET_IFNAME": "interfaces",
+    "NCCL_IB_HCA": "rdma_devices",
+    "NCCL_IB_GID_INDEX": "gid_index",
+    "NCCL_NET_GDR_LEVEL": "gdr_level",
+}
 _OF_LIBRARY: dict[Library, dict[str, str]] = {
-    "nccl": {
-        "NCCL_DEBUG": "debug",
-        "NCCL_DEBUG_SUBSYS": "debug_subsystems",
-        "NCCL_DEBUG_FILE": "debug_file",
-        "NCCL_IB_DISABLE": "ib_disable",
-        "NCCL_SOCKET_IFNAME": "interfaces",
-        "NCCL_IB_HCA": "rdma_devices",
-        "NCCL_IB_GID_INDEX": "gid_index",
-        "NCCL_NET_GDR_LEVEL": "gdr_level",
-    },
+    "nccl": _NCCL,
     "gloo": {"GLOO_SOCKET_IFNAME": "interfaces"},
     "ccore": {"CCORE_SOCKET_IFNAME": "interfaces"},
+    "nccl+ccore": _NCCL,
+    "accl": {},
+    "acspeed": _NCCL,
+    "aiacc": _NCCL,
+    "horovod": _NCCL,
+    "lightcc": _NCCL,
 }
-_OF_LIBRARY["nccl+ccore"] = _OF_LIBRARY["nccl"]
+_BACKENDS: dict[Library, Backend] = {"nccl+ccore": "nccl", "acspeed": "nccl", "aiacc": "nccl"}
 _ABOVE = {
     "HOROVOD_FUSION_THRESHOLD": "fusion_threshold_bytes",
     "HOROVOD_CYCLE_TIME": "cycle_time_ms",
@@ -48,9 +59,9 @@ _ABOVE = {
 _ORDER = (*(name for fields in _OF_LIBRARY.values() for name in fields), *_ABOVE)
 
 
-def backend(library: Library) -> Literal["nccl", "gloo", "ccore"]:
-    """Return the library that programs call: behind collective_core's NCCL-symbol library it is NCCL."""
-    return "nccl" if library == "nccl+ccore" else library
+def backend(library: Library) -> Backend:
+    """Return the library that programs call: of those that stand in for NCCL, or in front of it, it is NCCL."""
+    return _BACKENDS.get(library) or cast("Backend", library)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +169,7 @@ def _check_hcas(selector: str | None) -> None:
 
 def _check(settings: Communication, np: int | None) -> None:
     light = (settings.two_d, settings.top_k, settings.intra_size, settings.top_k_ratio)
-    if backend(settings.library) != "nccl":
+    if _OF_LIBRARY[settings.library] is not _NCCL:
         if any(value is not None for value in (*light, settings.fusion_threshold_bytes)):
             raise ArtifactError(
                 f"the 2D, top-k and fusion variables belong to LightCC and Horovod over NCCL, "

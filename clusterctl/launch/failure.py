@@ -9,6 +9,7 @@ from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.launch import notices
 from clusterctl.launch.base import LaunchPlan
+from clusterctl.launch.foreign_library import FOREIGN
 from clusterctl.launch.notices import RankDeath
 from clusterctl.launch.processes import RankProcess
 from clusterctl.transport.base import Failure
@@ -90,8 +91,9 @@ def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
     rank: int | None = None
     node: str | None = None
     if stopped:
-        rank, node, process = stopped[0]
-        details = f": rank {rank} on {node} (pid {process.pid}) is {process.state}"
+        rank, node, _ = stopped[0]
+        details = ": " + ", ".join(f"rank {r} on {n} (pid {p.pid}) is {p.state}" for r, n, p in stopped[:4])
+        details += ", ..." if len(stopped) > 4 else ""
     elif absent and seen:
         rank, node = absent[0], _place(plan, absent[0])
         details = f": rank {rank} on {node} has ended while others wait"
@@ -127,7 +129,7 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
     if outcome.returncode == 0 and not notices.lost_daemon(text):
         return tuple(faults)
     if death := notices.rank_death(text):
-        faults.append(_rank_died(plan, outcome, death))
+        faults.append(_by_its_peers(plan, outcome, death) or _rank_died(plan, outcome, death))
     elif not faults and notices.lost_daemon(text):
         node = _known_as(plan, notices.daemon_node(text))
         faults.append(
@@ -191,6 +193,36 @@ def _rank_died(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault:
     )
 
 
+def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault | None:
+    """Return the fault of the rank whose loss ended the one that the launcher reports; None if that one failed itself.
+
+    A rank that is killed ends its peers within milliseconds, and Open MPI 5 reports whichever end it sees first.
+    """
+    if death.signal is not None:
+        return None
+    lost = {
+        rank: peer
+        for rank, text in outcome.stderr_by_rank.items()
+        if rank < plan.np and (peer := notices.lost_rank(text)) is not None and peer < plan.np
+    }
+    if death.rank not in lost:
+        return None
+    witness, peer = death.rank, lost[death.rank]
+    there, here = (f"rank {rank} on {_place(plan, rank)}" for rank in (peer, witness))
+    hint = "see the logs of both ranks under logs/ in the run folder"
+    if peer in lost or set(lost.values()) != {peer}:
+        # Each lost another one: their connections failed, and no rank is known to have died.
+        message = f"ranks lost their connections to each other: {here} to {there}{_said(outcome, witness)}"
+        return Fault(FaultKind.RANK_DIED, message, hint=f"{hint}, and check the network between their nodes")
+    return Fault(
+        FaultKind.RANK_DIED,
+        f"{there} died or cannot be reached, as {here} reported{_said(outcome, peer)}",
+        rank=peer,
+        node=_place(plan, peer),
+        hint=hint + "; if it was killed, the kernel may be out of memory: check dmesg on that node",
+    )
+
+
 def check_ranks(ranks: Sequence[RankProof], np: int) -> tuple[Fault, ...]:
     """Return a fault if the ranks that reported differ from those that were started."""
     reported = sorted({rank.rank for rank in ranks})
@@ -220,7 +252,12 @@ def check_table(ranks: Sequence[RankProof], outcome: Outcome, np: int) -> tuple[
 
 
 def check_library(library: str, said: Iterable[str]) -> tuple[Fault, ...]:
-    """Return a fault if the program reports another library than the requested one."""
+    """Return a fault if the program reports another library than the requested one.
+
+    Libraries of others have a proof of their own, and several of them report the NCCL that they were built from.
+    """
+    if library in FOREIGN:
+        return ()
     for other, titles in _TITLES.items():
         line = next((line for line in said if line.startswith(titles)), None)
         if line is not None and other != library.partition("+")[0]:
@@ -237,3 +274,19 @@ def check_library(library: str, said: Iterable[str]) -> tuple[Fault, ...]:
 def _listed(numbers: Iterable[int]) -> str:
     found = list(numbers)
     return ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
+
+
+def merge(
+    causes: tuple[Fault, ...], found: tuple[Fault, ...], reported: tuple[Fault, ...]
+) -> tuple[Fault, ...]:
+    """Merge the faults of the launch, the parser and the rank check; drop those that follow from another."""
+    if any(fault.kind is FaultKind.NAN_LOSS for fault in found):
+        # The rank that detected the wrong result ended itself; its exit status is not a second fault.
+        causes = tuple(fault for fault in causes if fault.kind is not FaultKind.RANK_DIED)
+        reported = ()
+    if causes:
+        found = tuple(f for f in found if f.kind not in (FaultKind.CRASHED, FaultKind.UNPARSABLE))
+        reported = ()
+    if any(f.kind is FaultKind.DUPLICATE_RANKS for f in found):
+        reported = ()
+    return (*found, *causes, *reported) if not causes else (*causes, *found, *reported)

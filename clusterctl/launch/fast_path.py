@@ -9,6 +9,7 @@ from clusterctl.benchmarks.base import Fault
 from clusterctl.benchmarks.perf_output import Sweep
 from clusterctl.launch import node_links
 from clusterctl.launch.base import LaunchPlan
+from clusterctl.launch.environment import Library, backend
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Readiness
 from clusterctl.trust import gpudirect
@@ -93,7 +94,7 @@ def of_launch(
     plan: LaunchPlan,
     outcome: Outcome,
     answers: Sequence[Readiness],
-    library: str,
+    library: Library,
     *,
     allow_slow_path: bool,
 ) -> Trust:
@@ -104,7 +105,7 @@ def of_launch(
     links = node_links.weakest([node_links.selected(answer.links, selector) for answer in used])
     nodes = [placement.node for placement in plan.placements]
     logged = len(nodes) > 1 or dict(plan.env).get("NCCL_DEBUG") in ("INFO", "TRACE")
-    log = read(outcome) if library.partition("+")[0] == "nccl" and logged else None
+    log = read(outcome) if backend(library) == "nccl" and logged else None
     if log is None or len(nodes) < 2:
         return Trust(plan.np, len(nodes), links, log)
     of_rank = plan.node_of_rank

@@ -11,7 +11,8 @@ from typing import Any
 
 from clusterctl.benchmarks.base import Fault
 from clusterctl.launch.base import LaunchPlan
-from clusterctl.launch.measure import Measured, Measurement
+from clusterctl.launch.measure import Measurement
+from clusterctl.launch.measured import Measured
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
 from clusterctl.launch.variants import Variant

@@ -17,7 +17,7 @@ from clusterctl.benchmarks.sweep_sizes import check_sizes
 from clusterctl.launch import failure
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
-from clusterctl.launch.measure import document, merge
+from clusterctl.launch.launched import document
 from clusterctl.launch.plan import plan
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
@@ -136,7 +136,7 @@ class Ladder:
     def _eight_bytes(self, plan: LaunchPlan) -> None:
         causes, outcome = self._launch(plan, "8-bytes")
         sweep = _SWEEP.parse(outcome.table)
-        faults = merge(causes, sweep.faults, failure.check_table(sweep.ranks, outcome, plan.np))
+        faults = failure.merge(causes, sweep.faults, failure.check_table(sweep.ranks, outcome, plan.np))
         faults = faults or failure.check_library(self._library or "", sweep.libraries)
         faults = faults or check_sizes(_SWEEP, sweep.rows, plan.np)
         took = next((row.out_of_place.time_us or row.in_place.time_us for row in sweep.rows), None)

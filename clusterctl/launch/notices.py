@@ -39,6 +39,8 @@ _DAEMON = re.compile(
 _REMOTE = re.compile(
     r"(?:Remote (?:daemon:\s{0,80}\[[^\n]{0,200}\] on node|host:)\s{1,80}|Node failure on )(?P<node>\S+)"
 )
+# What a rank with collective_core reports when the connection to another one ends.
+_LOST_RANK = re.compile(r"\brank (?P<rank>\d{1,9}) \(host \S{1,255}, pid \d{1,9}\) died or cannot be reached")
 _RULE = re.compile(r"[-=| ]*")
 _FRAMED = re.compile(r"^-{60,}\n.*?\n-{60,}$", re.MULTILINE | re.DOTALL)
 
@@ -81,6 +83,12 @@ def _slurm_death(text: str) -> RankDeath | None:
         elif number := _SLURM_WORDS.get(match["word"].removesuffix(" core dumped").strip()):
             return RankDeath(int(match["rank"]), signal=number)
     return deaths[0] if deaths else None
+
+
+def lost_rank(text: str) -> int | None:
+    """Return the rank that the rank with this output reports as dead or unreachable."""
+    match = _LOST_RANK.search(text)
+    return int(match["rank"]) if match else None
 
 
 def lost_daemon(text: str) -> bool:

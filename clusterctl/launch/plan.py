@@ -15,13 +15,15 @@ from clusterctl.artifacts.ranks import agreed, agreed_env
 from clusterctl.benchmarks.base import Fault
 from clusterctl.benchmarks.collective import CollectiveSweep, program_of
 from clusterctl.benchmarks.sweep_sizes import missed_end
-from clusterctl.benchmarks.training import Training
+from clusterctl.benchmarks.training import Api, Training
 from clusterctl.errors import LaunchError
 from clusterctl.inventory import interfaces
-from clusterctl.launch import choose, environment, preflight
+from clusterctl.inventory.model import Node
+from clusterctl.launch import choose, environment, foreign_library, nccl_dumps, preflight
 from clusterctl.launch import fast_path as trust
 from clusterctl.launch.base import LaunchPlan, MapBy, Placement, RankLauncher, spread
 from clusterctl.launch.environment import Communication, Environment, Library, backend, variables
+from clusterctl.launch.foreign_library import FOREIGN
 from clusterctl.launch.identity import LaunchIdentity
 from clusterctl.launch.preflight import Needs, Readiness
 from clusterctl.launch.request import Request
@@ -62,17 +64,43 @@ class RequestPlan:
     def training(self) -> Training | None:
         """Return the training with its backend and deadline; None for a collective."""
         asked = self.request.training
-        return asked and replace(asked, backend=backend(self.library), timeout_s=self.request.timeout_s)
+        if asked is None:
+            return None
+        api: Api = "horovod" if self.library in foreign_library.WITH_HOROVOD_API else asked.api
+        return replace(asked, backend=backend(self.library), api=api, timeout_s=self.request.timeout_s)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the variables that the options of the command line set; those of a variant take precedence."""
+        return {**(self.training.variables() if self.training else {}), **dict(self.request.environment)}
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """Return the mechanisms of the workload that the command line asks for."""
+        return self.training.mechanisms() if self.training else ()
 
     def unmet(self) -> tuple[Fault, ...]:
         """Return a fault for each requirement that a node does not meet."""
         needs = Needs(
             mpirun=choose.family(self.launcher.name), srun=self.launcher.by_slurm,
             torch=self.program.torch or self.launcher.name == "torchrun", perf=self.program.perf,
-            program=program_of(self.request.collective), nccl_symbols=self.library == "nccl+ccore",
-            gpus=self.library if backend(self.library) == "nccl" else None,
+            program=program_of(self.request.collective), collective_core=self._needs_core(),
+            gpus=self.library if backend(self.library) in ("nccl", "accl") else None,
+            library=self.library,
         )  # fmt: skip
         return preflight.judge(self.answers, needs)
+
+    def _nodes(self) -> list[Node]:
+        return [answer.node for answer in self.answers]
+
+    def _needs_core(self) -> str | None:
+        """Return how to do without collective_core if every rank needs it, else None."""
+        if self.library == "nccl+ccore":
+            return "choose --library nccl"
+        # The inventory may name another build than that of the installed package.
+        if self.library != "ccore" or self.training is None or "CCORE_LIBRARY" in agreed_env(self._nodes()):
+            return None
+        return "choose --api ddp" if self.training.api == "horovod" else "choose --library gloo"
 
     def notes(self) -> tuple[str, ...]:
         """Return warnings that do not prevent the launch."""
@@ -92,13 +120,18 @@ class RequestPlan:
     def launches(self) -> tuple[LaunchPlan, ...]:
         """Return the launches in their order: one for a collective, one for each point of a training."""
         if self.training is None:
-            return (self.launch(self.np, self.sweep.argv(self.program.words)),)
+            return (self.launch(self.np, self.sweep.argv(self.program.words), dumping=True),)
         points = self.request.points or default_points(self.np, [answer.slots for answer in self.answers])
         words = self.training.argv(self.program.words)
-        return tuple(self.launch(np, words, number) for number, np in enumerate(points))
+        return tuple(self.launch(np, words, number, dumping=True) for number, np in enumerate(points))
 
-    def launch(self, np: int, words: tuple[str, ...], number: int = 0) -> LaunchPlan:
-        """Return the launch of ``np`` ranks of a program; launches of one run with other numbers get other ports."""
+    def launch(
+        self, np: int, words: tuple[str, ...], number: int = 0, *, dumping: bool = False
+    ) -> LaunchPlan:
+        """Return the launch of ``np`` ranks of a program; launches of one run with other numbers get other ports.
+
+        ``dumping``: NCCL writes its topology and graphs, which the run keeps.
+        """
         return launch(
             self.answers,
             launcher=self.launcher,
@@ -106,12 +139,13 @@ class RequestPlan:
             np=np,
             map_by=self.map_by,
             program=words,
-            options=dict(self.request.environment),
+            options=self.environment,
             timeout_s=self.request.timeout_s,
             identity=self.identity,
             number=number,
             oversubscribe=self.request.oversubscribe,
             proving=self.request.proving,
+            dumping=dumping and backend(self.library) == "nccl",
         )
 
 
@@ -122,11 +156,14 @@ def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentit
     """
     answers = choose.launching_first(answers)
     launcher = choose.launcher(request.launcher, answers)
-    library = choose.library(request.library, answers, collective=request.training is None)
+    training = request.training
+    library = choose.library(request.library, answers, collective=training is None, training=training)
+    choose.require_trainable(training, library)
     archive = f"{identity.directory}/{ARCHIVE}"
     if request.training is None:
         # Only the torch program gives each rank what NCCL needs to share a GPU, and reports what collective_core read.
-        proving = library == "ccore" and request.proving
+        choose.require_collectives(library)
+        proving = (library == "ccore" and request.proving) or library in FOREIGN
         same_program = request.same_program or request.oversubscribe or proving
         wished = sweep_of(CPU_SWEEP, request)
         choosing = choose.comparable_program if same_program else choose.collective_program
@@ -134,6 +171,8 @@ def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentit
             choosing(request.collective, library, answers, archive), request.timeout_s
         )
         choose.require_measurable(program, datatype=wished.datatype, op=wished.op)
+        if wished.gpus > 1:
+            answers = choose.several_gpus(answers, wished.gpus, program, shared=request.oversubscribe)
     else:
         program = choose.torch_program(answers, archive, "training")
     np = request.np or sum(answer.slots for answer in answers) * (SHARING if request.oversubscribe else 1)
@@ -185,11 +224,13 @@ def launch(
     forward: Sequence[str] = (),
     oversubscribe: bool = False,
     proving: bool = False,
+    dumping: bool = False,
 ) -> LaunchPlan:
     """Return the launch of ``np`` ranks on these nodes (the launching one first).
 
     ``options`` are variables that the command line names, ``forward`` names of variables that the launcher copies from
     its own environment. ``oversubscribe``: ranks may share GPUs. ``proving``: NCCL logs the variables that it reads.
+    ``dumping``: NCCL writes its topology and graphs into the launch directory of every node.
     Without ``identity`` a person starts the command: it has no launch directory and no rendezvous.
     """
     slots = _slots(answers, np, oversubscribe=oversubscribe)
@@ -200,8 +241,11 @@ def launch(
     selector = agreed([member.node for member in members], "socket_ifname")
     env = _environment(
         members, np, library, launcher.name, options, forward, timeout_s=timeout_s, identity=identity, number=number,
-        oversubscribe=oversubscribe, proving=proving,
+        oversubscribe=oversubscribe, proving=proving, dumping=dumping,
+        graphs=len(used) == 1 or nccl_dumps.writes_graphs(members, program),
     )  # fmt: skip
+    if dumping and identity and len(used) > 1:
+        program = nccl_dumps.wrapped(program, identity.directory)
     return LaunchPlan(
         launcher=launcher,
         token=identity.token if identity else "",
@@ -261,6 +305,8 @@ def _environment(
     number: int,
     oversubscribe: bool,
     proving: bool,
+    dumping: bool,
+    graphs: bool,
 ) -> Environment:
     """Return the variables for all ranks, with the precedence of :func:`launch.environment.build`."""
     nodes = [member.node for member in members]
@@ -273,6 +319,10 @@ def _environment(
         if identity
         else {}
     )
+    if dumping and identity:
+        chosen |= nccl_dumps.variables(identity.directory, graphs=graphs)
+    if identity is not None:
+        chosen |= foreign_library.variables(library, {one.node.name: one.library for one in members})
     if library == "nccl+ccore":
         chosen |= {"LD_PRELOAD": choose.nccl_symbols(members), "CCORE_NCCL_REPORT": paths.REPORT_TO}
     if oversubscribe:
@@ -302,7 +352,7 @@ def _chosen(
     first, alone = members[0], len(members) == 1
     # Across nodes NCCL logs enough to prove which path it takes.
     nccl = backend(library) == "nccl"
-    proving = nccl and (logged or not alone)
+    proving = nccl and (logged or not alone or library in FOREIGN)
     log = Communication(
         library=library,
         debug="INFO" if proving else "VERSION" if nccl else None,

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.collective import sibling
 from clusterctl.errors import LaunchError
+from clusterctl.facts.model.launch import InstalledLibrary
+from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
+from clusterctl.launch import foreign_library
+from clusterctl.launch.environment import Library
 from clusterctl.launch.launchers import mpi_version
 from clusterctl.launch.launchers.mpi_version import TITLES, Family, MpiVersion
 from clusterctl.trust.gpudirect import Evidence
 from clusterctl.trust.links import NodeLinks
+
+_OLDEST_TORCH = (2, 4)
+_RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +31,17 @@ class Needs:
     mpirun: Family | None = None
     srun: bool = False
     torch: bool = False
+    instead_of_torch: str | None = None
+    """How to do without torch, if that is possible."""
     perf: bool = False
     program: str = "all_reduce_perf"
     """The perf program's name, for messages."""
-    nccl_symbols: bool = False
-    """Whether ranks load collective_core's NCCL-symbol library."""
+    collective_core: str | None = None
+    """How to do without collective_core if the ranks need it; None if they do not."""
     gpus: str | None = None
     """The library that needs a GPU on every node; None if none does."""
+    library: Library | None = None
+    """The library that ranks load; of those of others, every node's Python must have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +74,17 @@ class Readiness:
     srun: str | None = None
     slurm_nodes: tuple[str, ...] = ()
     """The names of Slurm's nodes, as sinfo prints them on this node."""
+    library: InstalledLibrary | None = None
+    """The requested library of others."""
     hydra: str | None = None
     hydra_version: str = ""
     links: NodeLinks | None = None
     evidence: Evidence = field(default_factory=Evidence)
     """What the node has for GPUDirect RDMA."""
+    nccl: tuple[str, ...] = ()
+    """The versions of NCCL on its disk."""
+    imex: bool = False
+    """Whether its NVLinks may lead to other nodes."""
 
     def mpi(self, family: Family) -> tuple[str, MpiVersion] | None:
         """Return the path and version of this family's mpirun, None if it was not found."""
@@ -133,9 +151,7 @@ def judge(answers: Sequence[Readiness], needs: Needs) -> tuple[Fault, ...]:
 
 def unlike_torch(answers: Sequence[Readiness]) -> str | None:
     """Return a warning if nodes have different torch versions, whose bundled libraries may not connect; else None."""
-    by_version: dict[str, list[str]] = {}
-    for answer in answers:
-        by_version.setdefault(answer.torch or "not installed", []).append(answer.node.name)
+    by_version = grouped((answer.torch or "not installed", answer.node.name) for answer in answers)
     if len(by_version) < 2:
         return None
     said = "; ".join(f"{version} on {nodeset.fold(names)}" for version, names in by_version.items())
@@ -181,6 +197,12 @@ def _differing(answers: Sequence[Readiness], family: Family) -> Iterator[Fault]:
         )
 
 
+def _is_old(torch: str | None) -> bool:
+    """Tell whether a version of torch is older than the programs need; one that cannot be read is not."""
+    found = _RELEASE.match(torch or "")
+    return found is not None and (int(found[1]), int(found[2])) < _OLDEST_TORCH
+
+
 def _folder(path: str) -> str:
     folder = path.rpartition("/")[0]
     # /bin is a link to /usr/bin on current systems.
@@ -206,7 +228,9 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
         if answer.mpirun is None:
             missing(
                 f"mpirun not found ({node.mpirun})" if node.mpirun else f"{title} not found",
-                f"install {title} on every node, or set the path of its mpirun with `mpirun` in the inventory",
+                f"install {title} on every node"
+                + (" (requirements.mpi, bootstrap --only mpi)" if needs.mpirun == "openmpi" else "")
+                + ", or set the path of its mpirun with `mpirun` in the inventory",
             )
         else:
             found = mpi_version.read(answer.mpirun_version)
@@ -228,18 +252,30 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
     elif needs.torch and answer.torch is None:
         missing(
             f"torch is not installed for {answer.python}",
-            "install torch 2.4 or newer there, or set `python` in the inventory to a Python that has it",
+            "install torch 2.4 or newer there, or set `python` in the inventory to a Python that has it"
+            + (f"; or {needs.instead_of_torch}" if needs.instead_of_torch else ""),
         )
+    elif needs.torch and _is_old(answer.torch):
+        missing(
+            f"torch {answer.torch} of {answer.python} is too old for bench's programs",
+            "use torch 2.4 or newer; run your own script on an older one with render mpirun or render docker-run",
+        )
+    python = answer.python or node.python or "python3"
+    if (
+        needs.library is not None
+        and (why := foreign_library.missing(needs.library, answer.library, python)) is not None
+    ):
+        missing(*why)
     # A program that the inventory names decides itself what it needs.
     if needs.gpus and not answer.gpus and not (needs.perf and node.all_reduce_perf):
         missing(
             f"--library {needs.gpus} needs GPUs, and nvidia-smi finds none",
             "run clusterctl check --only gpu-driver, or choose --library gloo or --library ccore",
         )
-    if needs.nccl_symbols and answer.core_perf is None:
+    if needs.collective_core and answer.core_perf is None:
         missing(
             f"collective_core is not installed for {answer.python or node.python or 'python3'}",
-            "install clusterctl there, or choose --library nccl",
+            f"install clusterctl there, or {needs.collective_core}",
         )
     if needs.perf and answer.perf is None and (node.all_reduce_perf or answer.core_perf is None):
         missing(

@@ -9,17 +9,20 @@ from clusterctl.facts.catalog import is_complete
 from clusterctl.facts.model.host import CpuTopology
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Node
-from clusterctl.launch import node_links
+from clusterctl.launch import foreign_library, node_links
+from clusterctl.launch.environment import Library
 from clusterctl.launch.preflight import Readiness, interface_of
 
 READS = frozenset(
-    {"cpu", "gpu", "launch", "limits", "modules", "network", "rdma", "session", "system", "versions"}
+    {"cpu", "gpu", "launch", "limits", "modules", "network", "pci", "rdma", "session", "system", "versions"}
 )
 """The subjects of the facts that a launch reads."""
 
 
-def values(node: Node, default_python: str, known_hosts: str | None, program: str) -> dict[str, str]:
-    """Return the values of the request for the probe of one node; ``program`` is the perf program to look for."""
+def values(
+    node: Node, default_python: str, known_hosts: str | None, program: str, library: Library | None = None
+) -> dict[str, str]:
+    """Return the values of the request for the probe of one node: the perf program and the library to look for."""
     return {
         "MPIRUN": node.mpirun or "",
         "PERF": sibling(node.all_reduce_perf, program) if node.all_reduce_perf else "",
@@ -27,6 +30,7 @@ def values(node: Node, default_python: str, known_hosts: str | None, program: st
         "PYTHON": node.python or default_python,
         "IDENTITY": node.identity_file or "",
         "KNOWN_HOSTS": known_hosts or node.known_hosts or "",
+        "LIBRARY": foreign_library.wanted(library),
     }
 
 
@@ -69,6 +73,7 @@ def of_facts(node: Node, facts: NodeFacts, fault: str | None = None) -> Readines
         torch=python.torch if python else None,
         perf=programs.perf,
         core_perf=python.core_perf if python else None,
+        library=python.library if python else None,
         ports=frozenset(session.listening.or_else(())),
         host_keys=session.host_keys,
         identity=programs.identity,
@@ -80,6 +85,8 @@ def of_facts(node: Node, facts: NodeFacts, fault: str | None = None) -> Readines
         hydra=hydra.path if hydra else None,
         hydra_version=hydra.version if hydra else "",
         links=links,
+        nccl=facts.versions.nccl_files,
+        imex=any("imex" in device for device in facts.gpu.fabric_devices),
         evidence=evidence,
     )
 

@@ -9,17 +9,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from clusterctl import log
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import ClusterctlError
 from clusterctl.facts.gather import gather
+from clusterctl.facts.model.health import Health
 from clusterctl.facts.model.node import NodeFacts
+from clusterctl.facts.snapshot import snapshot
 from clusterctl.inventory.model import Node
-from clusterctl.launch import leftovers, notices, open_files, processes, readiness, ssh_mesh
+from clusterctl.launch import leftovers, nccl_dumps, notices, open_files, processes, readiness, ssh_mesh
 from clusterctl.launch.base import LaunchPlan, start_script
+from clusterctl.launch.environment import Library
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.identity import LaunchIdentity
+from clusterctl.launch.nccl_dumps import NcclDump
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.processes import RankProcess
 from clusterctl.launch.ranklog import RankLog
@@ -29,8 +34,10 @@ from clusterctl.launch.watch import Watch
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, Failure, FailureKind, HostMap, Transport, TransportError
 from clusterctl.transport.fanout import fan_out
+from clusterctl.transport.kept import Kept
 
 _LOG = log.get(__name__)
+_Work = TypeVar("_Work")
 _SHELL = ("sh", "-s")
 _PROBE_TIMEOUT_S = 120.0
 _MESH_TIMEOUT_S = 60.0
@@ -59,8 +66,15 @@ class Runner:
         known_hosts: str | None = None,
         on_facts: Callable[[HostMap[NodeFacts]], object] | None = None,
         viewer: Viewer | None = None,
+        also_reads: frozenset[str] = frozenset(),
     ) -> None:
-        """Prepare to launch; ``on_facts`` receives the facts of all nodes each time they were gathered."""
+        """Prepare to launch.
+
+        ``on_facts`` receives the facts of all nodes each time they were gathered; ``also_reads`` are subjects to gather
+        besides those that a launch reads.
+        """
+        self.reads = readiness.READS | also_reads
+        self.facts: Mapping[str, NodeFacts] = {}
         self.viewer = viewer or Viewer()
         self.token = secrets.token_hex(8)
         self.mark = secrets.token_hex(8)
@@ -71,7 +85,11 @@ class Runner:
         self._known_hosts = known_hosts
         self._on_facts = on_facts
         self._touched: tuple[Node, ...] = ()
+        self._kept = Kept(len(self._nodes))
         self._controller = leftovers.this_controller()
+        self._dumping: dict[str, int] = {}
+        self.dumps: dict[str, NcclDump] = {}
+        """NCCL's topology and graphs by node, from the last launch that wrote them; after the end of the runner."""
 
     def identity(self) -> LaunchIdentity:
         """Return the identity of the next launches, with ports and a secret of their own."""
@@ -84,18 +102,19 @@ class Runner:
         self.remove()
 
     def prepare(
-        self, staged: Mapping[str, bytes], perf_program: str = "all_reduce_perf"
+        self,
+        staged: Mapping[str, bytes],
+        perf_program: str = "all_reduce_perf",
+        library: Library | None = None,
     ) -> tuple[tuple[Readiness, ...], tuple[Fault, ...]]:
         """Gather every node's facts and copy the files into its launch directory, over one connection per node."""
         gathered: dict[str, NodeFacts] = {}
 
         def work(node: Node, transport: Transport) -> Readiness:
             python = sys.executable if node.connection == "local" else "python3"
-            values = readiness.values(node, python, self._known_hosts, perf_program)
+            values = readiness.values(node, python, self._known_hosts, perf_program, library)
             # Nothing of what a launch reads needs root.
-            facts = gather(
-                transport, node, _PROBE_TIMEOUT_S, subjects=readiness.READS, values=values, sudo=False
-            )
+            facts = gather(transport, node, _PROBE_TIMEOUT_S, subjects=self.reads, values=values, sudo=False)
             gathered[node.name] = facts
             fault = None
             if not leftovers.claim(transport, self.directory, self._controller):
@@ -110,9 +129,10 @@ class Runner:
         self._touched = self._nodes
         self.viewer.probing([node.name for node in self._nodes])
         outcome = fan_out(
-            self._nodes, self._connect, work, fanout=self._fanout,
+            self._nodes, self._kept.over(self._connect), work, fanout=self._fanout, release=self._kept.release,
             on_done=lambda node, _: self.viewer.probed(node.name),
         )  # fmt: skip
+        self.facts = gathered
         if self._on_facts is not None:
             found: dict[str, NodeFacts | Failure] = {**outcome.failures, **gathered}
             self._on_facts(HostMap({node.name: found[node.name] for node in self._nodes}))
@@ -126,6 +146,11 @@ class Runner:
             for name, failure in outcome.failures.items()
         )
         return tuple(outcome.values_by_node.values()), faults
+
+    def health(self) -> HostMap[Health]:
+        """Return the health of every node: before a launch over the connections of ``prepare``, without a login."""
+        connect = self._kept.over(self._connect)
+        return snapshot(self._nodes, connect, fanout=self._fanout, release=self._kept.release)
 
     def check_mesh(self, plan: LaunchPlan, answers: Sequence[Readiness]) -> Mesh:
         """Write the ssh_config to the launching node; from there, test SSH and the memlock limit of every peer."""
@@ -153,7 +178,8 @@ class Runner:
     def run(self, plan: LaunchPlan, logs: Path) -> Outcome:
         """Start the ranks and wait for their end or the deadline; end all remaining ranks before returning."""
         started, launching = time.monotonic(), self._node(plan.placements[0].node)
-        open_files.make_room(plan.np, len(plan.placements))
+        self._dumping = nccl_dumps.ranks_of(plan) or self._dumping
+        self._make_room(plan)
         with RankLog(logs, plan.launcher.reader(plan), plan.np, self.viewer.said) as ranklog:
             transport = self._connect(launching)
             ended = threading.Event()
@@ -172,8 +198,7 @@ class Runner:
             thread = threading.Thread(target=work, name="clusterctl-launch", daemon=True)
             thread.start()
             seen: HostMap[tuple[RankProcess, ...]] | None = None
-            lost: dict[str, str] = {}
-            deadline_passed = False
+            lost, deadline_passed = dict[str, str](), False
             try:
                 with Watch(self._members(plan), self._connect, plan.token) as watch:
                     deadline_passed = self._wait(plan, ended, watch, ranklog)
@@ -215,6 +240,11 @@ class Runner:
                 broken_off=broken_off,
             )
 
+    def _make_room(self, plan: LaunchPlan) -> None:
+        """Close the connections that would be idle until the ranks have ended, and allow the files of the launch."""
+        self._kept.drop()
+        open_files.make_room(plan.np, len(plan.placements))
+
     def _wait(self, plan: LaunchPlan, ended: threading.Event, watch: Watch, ranklog: RankLog) -> bool:
         """Wait until the launch ends, a node is lost or an abort hangs; return True if the deadline passed."""
         deadline = time.monotonic() + plan.timeout_s
@@ -231,6 +261,10 @@ class Runner:
             if aborting_since is not None and now - aborting_since > _ABORT_S:
                 return False
         return False
+
+    def each(self, names: Sequence[str], work: Callable[[Node, Transport], _Work]) -> HostMap[_Work]:
+        """Do something on each of these nodes, all at the same time."""
+        return fan_out([self._node(name) for name in names], self._connect, work, fanout=self._fanout)
 
     def _node(self, name: str) -> Node:
         return next(node for node in self._nodes if node.name == name)
@@ -263,15 +297,20 @@ class Runner:
         return {name: failure.message for name, failure in outcome.failures.items()}
 
     def remove(self) -> None:
-        """Remove the launch directory from every node; a node that does not answer is only logged."""
+        """Remove the launch directory from every node, and keep NCCL's files; log a node that does not answer."""
         if not self._touched:
             return
 
-        def work(_: Node, transport: Transport) -> int:
-            return transport.run(("rm", "-rf", self.directory), timeout_s=_INSPECT_TIMEOUT_S).returncode
+        def work(_: Node, transport: Transport) -> dict[str, str]:
+            script = nccl_dumps.collecting(self.directory)
+            return nccl_dumps.collected(
+                transport.run(_SHELL, stdin=script, timeout_s=_INSPECT_TIMEOUT_S).text
+            )
 
-        outcome = fan_out(self._touched, self._connect, work, fanout=self._fanout)
+        outcome = fan_out(self._touched, self._kept.over(self._connect), work, fanout=self._fanout)
         self._touched = ()
+        self._kept.drop()
+        self.dumps = nccl_dumps.by_node(self._dumping, outcome.values_by_node)
         for name, missed in outcome.failures.items():
             _LOG.info("%s: %s could not be removed: %s", name, self.directory, missed.message)
 

@@ -17,8 +17,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN = re.compile(r"MASTER_(ADDR|PORT)|(LOCAL_)?(RANK|WORLD_SIZE)|CCORE_(ROOT_.*|JOB_SECRET)|CLUSTERCTL_.*")
 # The libraries that may read the variables of a prefix: collective_core also reads names of other libraries.
 _READERS: tuple[tuple[str, tuple[Library, ...]], ...] = (
-    ("NCCL_", ("nccl",)), ("LIGHT_", ("nccl", "ccore")), ("HOROVOD_", ("nccl", "ccore")), ("AIACC_", ("nccl", "ccore")),
-    ("GLOO_", ("gloo",)), ("CCORE_", ("ccore",)),
+    ("NCCL_", ("nccl", "horovod", "lightcc")), ("LIGHT_", ("lightcc", "ccore", "nccl")),
+    ("HOROVOD_", ("horovod", "lightcc", "ccore", "nccl")), ("AIACC_", ("acspeed", "aiacc", "ccore", "nccl")),
+    ("GLOO_", ("gloo",)), ("CCORE_", ("ccore",)), ("ACCL_", ("accl",)),
 )  # fmt: skip
 # Logging does not change figures.
 _LOGGING = ("NCCL_DEBUG",)
@@ -26,7 +27,14 @@ _LOGGING = ("NCCL_DEBUG",)
 _NETWORK = ("NCCL_NET", "NCCL_IB", "NCCL_SOCKET")
 # Settings of collective_core that its NCCL-symbol library reads in front of NCCL.
 _IN_FRONT = ("CCORE_",)
-_FORM = "for example nccl,ccore or gdr=0,gdr=2 or nccl,nccl+NCCL_ALGO=Ring"
+# LightCC's mechanisms by its documented variables, which collective_core also reads: its own all_reduce over all ranks,
+# first within and then between nodes, and only the largest elements between nodes.
+_MECHANISMS: dict[str, dict[str, str]] = {
+    "plain": {"LIGHT_2D_ALLREDUCE": "0"},
+    "2d": {"LIGHT_2D_ALLREDUCE": "1"},
+    "topk": {"LIGHT_TOPK_ALLREDUCE": "1"},
+}
+_FORM = "for example nccl,ccore or plain,2d,topk or gdr=0,gdr=2 or nccl,nccl+NCCL_ALGO=Ring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +46,13 @@ class Variant:
     environment: tuple[tuple[str, str], ...] = ()
 
 
-def parse_variants(text: str) -> tuple[Variant, ...]:
-    """Parse ``A,B,...``; each is a library, NAME=VALUE, several of these joined by ``+``, or ``default``.
+def parse_variants(text: str, library: str | None = None) -> tuple[Variant, ...]:
+    """Parse ``A,B,...``; each is a library, a mechanism, NAME=VALUE, several joined by ``+``, or ``default``.
 
+    ``library`` is that of the run: without one, a mechanism that names no library is measured with collective_core.
     Raise UsageError for anything else, for a single variant, and for duplicates.
     """
-    found = tuple(_variant(word.strip()) for word in text.split(","))
+    found = tuple(_variant(word.strip(), library) for word in text.split(","))
     if len(found) < 2:
         raise UsageError(f"--compare needs at least two variants, not {text!r} alone", hint=_FORM)
     meanings = [(variant.library, sorted(variant.environment)) for variant in found]
@@ -53,14 +62,16 @@ def parse_variants(text: str) -> tuple[Variant, ...]:
     return found
 
 
-def _variant(word: str) -> Variant:
+def _variant(word: str, of_run: str | None) -> Variant:
     if word == "default":
         return Variant(word)
     library: Library | None = None
     environment: dict[str, str] = {}
     for term in word.split("+"):
         name, equals, value = term.partition("=")
-        if equals:
+        if term in _MECHANISMS:
+            environment |= _MECHANISMS[term]
+        elif equals:
             name = _ALIASES.get(name, name)
             _require_variable(name, value)
             environment[name] = value
@@ -68,9 +79,12 @@ def _variant(word: str) -> Variant:
             library = choose.known_library(joined)
         else:
             raise UsageError(
-                f"--compare: {term!r} is neither a library ({', '.join(choose.LIBRARIES)}) nor NAME=VALUE",
+                f"--compare: {term!r} is not a library ({', '.join(choose.LIBRARIES)}), a mechanism "
+                f"({', '.join(_MECHANISMS)}) or NAME=VALUE",
                 hint=_FORM,
             )
+    if library is None and of_run is None and not _MECHANISMS.keys().isdisjoint(word.split("+")):
+        library = "ccore"
     if library is not None:
         require_reader(library, environment)
     return Variant(word, library, tuple(environment.items()))
@@ -116,7 +130,7 @@ def tunes(name: str, library: Library) -> bool:
 
 
 def _prefixes(library: Library) -> tuple[str, ...]:
-    own = tuple(prefix for prefix, readers in _READERS if backend(library) in readers)
+    own = tuple(prefix for prefix, readers in _READERS if {library, backend(library)} & {*readers})
     return (*own, *_IN_FRONT) if library == "nccl+ccore" else own
 
 

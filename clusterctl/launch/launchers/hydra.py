@@ -113,7 +113,6 @@ def mpiexec_argv(
     interfaces: Interfaces | None = None,
     rank_map: Sequence[int] | None = None,
     prefix: str | None = None,
-    extra: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the words that start ``np`` ranks of ``program`` under Hydra, the launcher of MPICH.
 
@@ -149,7 +148,7 @@ def mpiexec_argv(
             argv += ["-genv", name, value]
     if forwarded:
         argv += ["-genvlist", ",".join(forwarded)]
-    return (*argv, *extra, *program)
+    return (*argv, *program)
 
 
 def _one_interface(interfaces: Interfaces) -> str:

@@ -151,7 +151,6 @@ def mpirun_argv(
     oob_interface: bool = True,
     pml: str | None = "ob1",
     btl: str | None = "^openib",
-    bind_to: str = "none",
     map_by: str = "slot",
     output: Output = "plain",
     extra: Sequence[str] = (),
@@ -177,7 +176,7 @@ def mpirun_argv(
     argv += [
         "--allow-run-as-root",
         f"{dash}bind-to",
-        bind_to,
+        "none",
         f"{dash}map-by",
         map_by,
         *spelling.output[output],

@@ -53,7 +53,6 @@ class Srun:
                 env={name: None if name in commas else value for name, value in env.items()},
                 # Slurm's time limit only backs up clusterctl's deadline.
                 time_limit_minutes=None if plan.by_hand else math.ceil(plan.timeout_s / 60) + 2,
-                label=True,
             ),
         )
 
@@ -65,25 +64,21 @@ def srun_argv(
     nodes: int,
     node_list: Sequence[tuple[str, int]] = (),
     env: Mapping[str, str | None] | None = None,
-    srun: str = "srun",
     time_limit_minutes: int | None = None,
-    label: bool = False,
 ) -> tuple[str, ...]:
     """Return the words that start ``np`` tasks of ``program`` on Slurm's nodes, inside an allocation or outside.
 
     The file in SLURM_HOSTFILE has the node of each task, one per line (srun(1), ``arbitrary``). With ``node_list``,
     (Slurm's name, tasks), Slurm places the same number of tasks on each of these nodes instead. ``--export`` passes
     variables to the tasks: with their value, or, for the value None, from srun's own environment. PMI is not used: the
-    rendezvous is MASTER_ADDR or CCORE_ROOT_ADDR. ``label`` precedes every line with the task's number. Raise
+    rendezvous is MASTER_ADDR or CCORE_ROOT_ADDR. Every line of output begins with the task's number. Raise
     ArtifactError for values that ``--export`` cannot hold.
     """
     check(np, program, ())
     if nodes < 1:
         raise ArtifactError("no node is selected for srun", hint="widen --limit")
-    argv = [srun, "--ntasks", str(np), "--nodes", str(nodes), *_placed(node_list)]
-    argv += ["--kill-on-bad-exit=1", "--mpi=none", "--cpu-bind=none", "--input=none"]
-    if label:
-        argv.append("--label")
+    argv = ["srun", "--ntasks", str(np), "--nodes", str(nodes), *_placed(node_list)]
+    argv += ["--kill-on-bad-exit=1", "--mpi=none", "--cpu-bind=none", "--input=none", "--label"]
     if time_limit_minutes is not None:
         argv += ["--time", str(time_limit_minutes)]
     if env:

@@ -95,6 +95,44 @@ def test_a_rank_that_ended_with_a_status_is_named_with_its_last_words():
     assert fault.message.endswith("RuntimeError: no GPU")
 
 
+LOST = "all_reduce_perf: rank {} failed: remote error: rank {} (host gpu02, pid 7) died or cannot be reached (closed)"
+
+
+@pytest.mark.parametrize(
+    ("stderr", "rank", "node", "words"),
+    [
+        (
+            {1: LOST.format(1, 3)},
+            3,
+            "gpu02",
+            "rank 3 on gpu02 died or cannot be reached, as rank 1 on gpu01 reported",
+        ),
+        ({1: LOST.format(1, 3), 0: LOST.format(0, 3)}, 3, "gpu02", "as rank 1 on gpu01 reported"),
+        (
+            {1: LOST.format(1, 3), 3: LOST.format(3, 1)},
+            None,
+            None,
+            "ranks lost their connections to each other",
+        ),
+        (
+            {1: LOST.format(1, 3), 0: LOST.format(0, 2)},
+            None,
+            None,
+            "ranks lost their connections to each other",
+        ),
+        ({1: LOST.format(1, 9)}, 1, "gpu01", "ended with status 4"),
+        ({0: LOST.format(0, 3)}, 1, "gpu01", "ended with status 4"),
+    ],
+)
+def test_a_rank_that_lost_another_one_is_not_blamed_for_it(stderr, rank, node, words):
+    (fault,) = classify(TWO_NODES, outcome(STATUS, stderr=stderr))
+    assert (fault.kind, fault.rank, fault.node) == (
+        FaultKind.RANK_DIED,
+        rank,
+        node,
+    ) and words in fault.message
+
+
 def test_the_local_launcher_names_the_rank_too():
     (fault,) = classify(TWO_NODES, outcome("local_spawn: rank 2 (pid 77) on vm exited on signal 11"))
     assert (fault.kind.value, fault.rank) == ("rank-died", 2)

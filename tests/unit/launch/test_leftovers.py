@@ -1,6 +1,7 @@
 """Whose directories are removed: those of runs whose controller surely does not run any more, and no others."""
 
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -15,7 +16,8 @@ from clusterctl.transport.local import LocalTransport
 
 HERE = this_controller()
 GONE = replace(HERE, pid=2**22 + 1, start=1)
-TOKEN = "0123456789abcdef"
+# Their own in each process: the sweep kills every process of this machine that carries the token of a dead run.
+TOKEN, OTHER, OLD = (secrets.token_hex(8) for _ in range(3))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,9 @@ def test_only_a_controller_that_is_surely_gone_loses_its_directory(controller, r
 
 
 @pytest.mark.parametrize(
-    "line", ["", "x", f"../{TOKEN}  {GONE.lease}", f"{TOKEN[:-1]};  {GONE.lease}", f"{TOKEN}  1 a"]
+    "line",
+    ["", "x", f"../{TOKEN}  {GONE.lease}", f"{TOKEN[:-1]};  {GONE.lease}", f"{TOKEN}  1 a"],
+    ids=["empty", "a letter", "a path", "a command", "half a lease"],
 )
 def test_what_a_node_makes_up_is_no_token(line):
     assert dead([line], HERE) == ()
@@ -67,22 +71,28 @@ def swept():
 
 
 def test_directory_and_ranks_of_a_dead_run_go_and_a_living_runs_stay(directory):
-    left, kept = directory(TOKEN, GONE), directory("f" * 16, HERE)
+    left, kept = directory(TOKEN, GONE), directory(OTHER, HERE)
     rank = subprocess.Popen(
-        (sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"),
+        (
+            sys.executable,
+            "-c",
+            "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(600)",
+        ),
+        stdout=subprocess.PIPE,
         env={**os.environ, "CLUSTERCTL_LAUNCH": TOKEN, "RANK": "0"},
     )
-    other = subprocess.Popen(("sleep", "60"), env={**os.environ, "CLUSTERCTL_LAUNCH": "f" * 16, "RANK": "0"})
-    time.sleep(0.5)
+    other = subprocess.Popen(("sleep", "600"), env={**os.environ, "CLUSTERCTL_LAUNCH": OTHER, "RANK": "0"})
+    assert rank.stdout is not None
     try:
+        assert rank.stdout.readline() == b"\n"  # from now on it ignores the signal
         assert swept() == 1
-        assert rank.wait(10) == -9
+        assert rank.wait(60) == -9
         assert (left.exists(), kept.exists(), other.poll()) == (False, True, None)
         assert swept() == 0
     finally:
         for process in (rank, other):
             process.kill()
-            process.wait()
+            process.communicate()
 
 
 def test_a_link_of_that_name_is_not_followed(directory, tmp_path):
@@ -95,7 +105,7 @@ def test_a_link_of_that_name_is_not_followed(directory, tmp_path):
 
 def test_a_directory_without_a_lease_goes_when_it_is_old(directory, tmp_path):
     """As a version without leases left it, or a run that was killed between the two."""
-    young, old = directory(TOKEN, HERE), directory("e" * 16, HERE)
+    young, old = directory(TOKEN, HERE), directory(OLD, HERE)
     for made in (young, old):
         (made / "lease").unlink()
     week_ago = time.time() - 8 * 24 * 3600

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from clusterctl.inventory.model import Node
-from clusterctl.launch.measure import environment_of
+from clusterctl.launch.measured import environment_of
 from clusterctl.launch.plan import CPU_SWEEP, sweep_of
 from clusterctl.launch.request import Request
 
@@ -35,11 +35,10 @@ def test_the_variables_of_the_inventory_that_move_figures_are_named_with_the_fig
         "NCCL_API_TOKEN": "s3cr3t",
     }
     node = Node(name="n", address="n", env=inventory)
-    chosen = SimpleNamespace(library="nccl", answers=[SimpleNamespace(node=node)])
+    chosen = SimpleNamespace(library="nccl", answers=[SimpleNamespace(node=node)], environment={})
     shown = {**inventory, "NCCL_API_TOKEN": None, "NCCL_IB_TC": "106", "MASTER_PORT": "1"}
     plan = SimpleNamespace(env=tuple(shown.items()))
-    asked = Request(None, {}, None, None, None, None, None, 60.0)
-    assert environment_of(asked, plan, chosen) == {"environment": {"NCCL_ALGO": "Ring"}}
-    variant = Request(None, {}, None, None, None, None, None, 60.0, environment=(("NCCL_IB_TC", "106"),))
-    assert environment_of(variant, plan, chosen)["environment"] == {"NCCL_ALGO": "Ring", "NCCL_IB_TC": "106"}
-    assert environment_of(asked, SimpleNamespace(env=()), chosen) == {}
+    assert environment_of(plan, chosen) == {"environment": {"NCCL_ALGO": "Ring"}}
+    assert environment_of(SimpleNamespace(env=()), chosen) == {}
+    chosen.environment["NCCL_IB_TC"] = "106"
+    assert environment_of(plan, chosen)["environment"] == {"NCCL_ALGO": "Ring", "NCCL_IB_TC": "106"}

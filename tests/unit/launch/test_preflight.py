@@ -84,6 +84,7 @@ def test_a_folder_that_cannot_be_made_is_a_fault(tmp_path):
         ({}, {"mpirun_version": "HYDRA build details:"}, Needs(mpirun="openmpi"), "not Open MPI"),
         ({}, {"python": None}, Needs(torch=True), "python3 not found"),
         ({}, {"torch": None}, Needs(torch=True), "torch is not installed"),
+        ({}, {"torch": "1.11.0+cu113"}, Needs(torch=True), "torch 1.11.0+cu113 of "),
         ({}, {"perf": None, "core_perf": None}, Needs(perf=True), "all_reduce_perf not found"),
         ({"socket_ifname": "bond0"}, {"interface": None}, Needs(), "network interface bond0 not found"),
     ],

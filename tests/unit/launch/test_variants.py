@@ -52,13 +52,16 @@ def test_variants_are_libraries_and_variables(text, variants):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "'' is neither a library"),
+        ("", "'' is not a library"),
         ("nccl", "needs at least two variants"),
         ("nccl,nccl", "'nccl' twice"),
         ("gdr=0,NCCL_NET_GDR_LEVEL=0", "twice"),
-        ("nccl,mpi", "'mpi' is neither a library (nccl, gloo, ccore, nccl+ccore) nor NAME=VALUE"),
-        ("nccl,nccl+gloo", "'gloo' is neither"),
-        ("nccl,ccore+nccl", "'nccl' is neither"),
+        (
+            "nccl,mpi",
+            "accl, acspeed, aiacc, horovod, lightcc), a mechanism (plain, 2d, topk) or NAME=VALUE",
+        ),
+        ("nccl,nccl+gloo", "'gloo' is not a library"),
+        ("nccl,ccore+nccl", "'nccl' is not a library"),
         ("gdr=9,gdr=2", "invalid GDR level '9'"),
         ("A-B=1,A=2", "'A-B' is not a valid name"),
         ("RANK=1,RANK=2", "RANK is set by the launch itself"),
@@ -103,7 +106,7 @@ def test_repeats_without_variants_are_one_variant():
     assert bench_compare.chosen(None, None, "nccl") == ((), 1)
     assert bench_compare.chosen(None, 1, None) == ((), 1)
     assert bench_compare.chosen(None, 5, None) == ((Variant("default"),), 5)
-    assert bench_compare.chosen("gdr=0,gdr=2", None, "nccl")[1] == 3
+    assert bench_compare.chosen("gdr=0,gdr=2", None, "nccl")[1] == 5
     with pytest.raises(UsageError, match="--compare and --library both name libraries"):
         bench_compare.chosen("nccl,ccore", None, "nccl")
 
@@ -128,5 +131,6 @@ def test_every_variant_of_collective_core_runs_the_program_that_reports_settings
 
 def test_collective_core_reads_names_of_other_libraries():
     require_reader("ccore", {"LIGHT_2D_ALLREDUCE": "0", "HOROVOD_AUTOTUNE": "1"})
-    with pytest.raises(ClusterctlError, match="read by nccl, not by gloo"):
+    require_reader("aiacc", {"NCCL_ALGO": "Ring", "AIACC_FASTTUNING": "0"})
+    with pytest.raises(ClusterctlError, match="read by lightcc, not by gloo"):
         require_reader("gloo", {"LIGHT_2D_ALLREDUCE": "0"})
