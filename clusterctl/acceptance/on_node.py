@@ -1,0 +1,272 @@
+"""Run the rows of one node over its connection, one after the other, each with its own deadline and directory."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from clusterctl import rundir
+from clusterctl.acceptance import survey
+from clusterctl.acceptance.model import (
+    AcceptRow,
+    FromFacts,
+    NodeProgram,
+    PairProgram,
+    Parsed,
+    RowCommand,
+    RowOutcome,
+    RowPlace,
+)
+from clusterctl.acceptance.survey import Survey
+from clusterctl.errors import ClusterctlError
+from clusterctl.facts.model.node import NodeFacts
+from clusterctl.inventory.model import Node
+from clusterctl.launch import processes
+from clusterctl.launch.readiness import of_facts
+from clusterctl.secret.scrub import scrubbed
+from clusterctl.transport.answers import HANDLING_ERRORS
+from clusterctl.transport.base import Completed, FailureKind, Transport, TransportError
+from clusterctl.transport.command import shown
+from clusterctl.visible import visible
+from clusterctl.workloads.archive import ARCHIVE
+
+MARK = "CLUSTERCTL_ACCEPT"
+"""The variable with the token of the run, by which a later run finds processes that were left."""
+_MOST_BYTES = 8 << 20
+"""A program that prints more is ended."""
+_LOG_BYTES = 1 << 20
+_SURVEY_TIMEOUT_S = 120.0
+_REASON_CHARACTERS = 300
+_GRACE_S = 2.0
+_RECONNECTS = 3
+_RECONNECT_S = 5.0
+# The directory is removed when the command ends, fails, or is ended at its deadline.
+_IN_DIRECTORY = (
+    survey.SET_PATH
+    + """\
+d=$1; shift
+rm -rf -- "$d"
+mkdir -m 700 -- "$d" && cd -- "$d" || exit 125
+trap 'cd /; rm -rf -- "$d"' EXIT
+trap 'exit 143' HUP INT TERM
+"$@"
+"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyNode:
+    """A node with what its rows read: facts, programs, and the directory of the run on it."""
+
+    node: Node
+    facts: NodeFacts
+    programs: Survey
+    directory: str
+    token: str
+
+    @property
+    def python(self) -> str | None:
+        """Return the path of the node's Python; None if it was not found."""
+        found = self.facts.launch.python if self.facts.launch else None
+        return found.path if found else None
+
+    @property
+    def torch(self) -> str | None:
+        """Return the version of torch for this Python; None without it."""
+        found = self.facts.launch.python if self.facts.launch else None
+        return found.torch if found else None
+
+    @property
+    def address(self) -> str:
+        """Return the address for other nodes: the one that launches use, else the inventory's."""
+        try:
+            return of_facts(self.node, self.facts).fabric_address
+        except ClusterctlError:
+            return self.node.address
+
+    def place(self, row: AcceptRow, peer: str = "") -> RowPlace:
+        """Return where a row runs."""
+        return RowPlace(
+            node=self.node,
+            facts=self.facts,
+            directory=self.directory_of(row.name),
+            python=self.python or "python3",
+            archive=f"{self.directory}/{ARCHIVE}",
+            peer=peer,
+        )
+
+    def directory_of(self, row: str) -> str:
+        """Return the directory of a row; nodes may share a file system."""
+        return f"{self.directory}/{row}.{self.node.name}"
+
+    def start(self, row: AcceptRow, repeat: int) -> RowOutcome:
+        """Return the outcome of a row before it runs: with the reason if it cannot run here."""
+        begun = RowOutcome(self.node.name, row.name, row.hardware(self.facts), repeat)
+        why = row.applies(self.facts)
+        if why:
+            return replace(begun, not_applicable=why)
+        work = row.work
+        if isinstance(work, (NodeProgram, PairProgram)):
+            missing = self.programs.missing(work.tools)
+            if missing:
+                return replace(
+                    begun, not_run="; ".join(f"{one.program} not found: {one.install}" for one in missing)
+                )
+            begun = replace(begun, tool=self.programs.named(work.tools))
+        if isinstance(work, NodeProgram) and work.torch:
+            if self.python is None or self.torch is None:
+                python = self.python or self.node.python or "python3"
+                return replace(
+                    begun,
+                    not_run=f"torch not found for {python}: install torch, or set `python` in the inventory",
+                )
+            begun = replace(begun, tool=f"torch {self.torch}")
+        return begun
+
+
+class NodeRows:
+    """Run rows on one node; a connection that was lost is opened again, and a reboot is reported as such."""
+
+    def __init__(
+        self,
+        ready: ReadyNode,
+        transport: Transport,
+        connect: Callable[[Node], Transport],
+        logs: Path,
+        cancelled: threading.Event,
+    ) -> None:
+        """Prepare to run rows; ``cancelled`` is set before an interrupt closes the connections."""
+        self._ready = ready
+        self._transport = transport
+        self._connect = connect
+        self._logs = logs
+        self._cancelled = cancelled
+        self._opened: list[Transport] = []
+
+    def close(self) -> None:
+        """Close the connections that were opened again."""
+        for one in self._opened:
+            one.close()
+
+    def run(self, row: AcceptRow, repeat: int) -> RowOutcome:
+        """Run a row on this node alone; a failure of any kind is part of the outcome."""
+        begun = self._ready.start(row, repeat)
+        if begun.not_applicable or begun.not_run:
+            return begun
+        if isinstance(row.work, FromFacts):
+            place, reading = self._ready.place(row), row.work.read
+            return outcome_of(begun, lambda _: reading(place), "")
+        assert isinstance(row.work, NodeProgram)
+        work = row.work
+        command = work.command(self._ready.place(row))
+        return self.command(begun, command, work.deadline_s, work.parse, work.statuses, as_root=work.as_root)
+
+    def command(
+        self,
+        begun: RowOutcome,
+        command: RowCommand,
+        deadline_s: float,
+        parse: Callable[[str], Parsed],
+        statuses: frozenset[int] = frozenset({0}),
+        *,
+        as_root: bool = False,
+    ) -> RowOutcome:
+        """Run a command of a row to its end or its deadline, write its log, and read its output."""
+        started = time.monotonic()
+        begun = replace(begun, command=shown(command.argv))
+        try:
+            done = self._run(begun.row, command, deadline_s, as_root=as_root)
+        except TransportError as error:
+            ended = replace(begun, seconds=round(time.monotonic() - started, 3))
+            return self._broken(ended, error, deadline_s)
+        begun = replace(
+            begun, seconds=round(done.duration_s, 3), log=write_log(self._logs, begun, command, done)
+        )
+        if done.returncode not in statuses:
+            return replace(begun, failed=_ended_badly(done))
+        return outcome_of(begun, parse, done.text)
+
+    def _run(self, row: str, command: RowCommand, deadline_s: float, *, as_root: bool) -> Completed:
+        directory = self._ready.directory_of(row)
+        return self._transport.run(
+            ("sh", "-c", _IN_DIRECTORY, "sh", directory, *command.argv),
+            stdin=command.stdin,
+            timeout_s=deadline_s,
+            as_root=as_root,
+            env={**command.env, MARK: self._ready.token},
+            max_output_bytes=_MOST_BYTES,
+        )
+
+    def _broken(self, begun: RowOutcome, error: TransportError, deadline_s: float) -> RowOutcome:
+        if self._cancelled.is_set():
+            raise error
+        kind = error.failure.kind
+        if kind is FailureKind.DEADLINE:
+            return replace(begun, failed=f"it did not end within {deadline_s:g} s, and was ended")
+        if kind is FailureKind.SUDO:
+            return replace(begun, not_run=f"it needs root: {error.message}"[:_REASON_CHARACTERS])
+        if kind is not FailureKind.LOST:
+            return replace(begun, failed=error.message[:_REASON_CHARACTERS])
+        boot = self._again()
+        if boot is None:
+            return replace(begun, failed="the connection was lost, and the node does not answer any more")
+        if boot != self._ready.programs.boot:
+            return replace(begun, failed="the node rebooted during this row")
+        return replace(begun, failed="the connection was lost during this row")
+
+    def _again(self) -> str | None:
+        """Open a new connection, and return the id of the node's boot; None if the node does not answer."""
+        for attempt in range(_RECONNECTS):
+            if attempt:
+                time.sleep(_RECONNECT_S)
+            fresh = self._connect(self._ready.node)
+            try:
+                text = fresh.run(("sh",), stdin=survey.script(()), timeout_s=_SURVEY_TIMEOUT_S).text
+                # What a lost connection left running would disturb the next row.
+                ending = processes.end_script(self._ready.token, _GRACE_S)
+                fresh.run(("sh",), stdin=ending, timeout_s=_SURVEY_TIMEOUT_S)
+            except TransportError:
+                fresh.close()
+                continue
+            self._opened.append(fresh)
+            self._transport = fresh
+            return survey.parse(text).boot
+        return None
+
+
+def outcome_of(begun: RowOutcome, parse: Callable[[str], Parsed], text: str) -> RowOutcome:
+    """Return the outcome with what the parser reads; text that it rejects is the reason of a failure."""
+    try:
+        parsed = parse(text)
+    except HANDLING_ERRORS as error:
+        said = visible(" ".join(str(error).split()))[:_REASON_CHARACTERS]
+        return replace(begun, failed=f"its output cannot be read: {said}")
+    if not all(math.isfinite(one.value) for one in parsed.measurements):
+        return replace(begun, failed="it printed a value that is not a finite number")
+    tool = f"{begun.tool} {parsed.version}".strip() if parsed.version not in begun.tool else begun.tool
+    return replace(begun, parsed=parsed, not_run=parsed.not_run, tool=tool)
+
+
+def _ended_badly(done: Completed) -> str:
+    words = [line.strip() for line in (done.error_text or done.text).splitlines() if line.strip()]
+    said = f": {visible(scrubbed(words[-1]))}" if words else ""
+    if done.returncode in (137, -9):
+        return f"it was killed by signal 9, possibly for memory{said}"[:_REASON_CHARACTERS]
+    return f"it ended with exit status {done.returncode}{said}"[:_REASON_CHARACTERS]
+
+
+def write_log(logs: Path, begun: RowOutcome, command: RowCommand, done: Completed) -> str:
+    """Write what a command printed, without secrets and bounded; return the path below the run folder."""
+    name = f"{begun.node}.{begun.repeat}.log" if begun.repeat else f"{begun.node}.log"
+    folder = logs / begun.row
+    head = f"$ {shlex.join(command.argv)}\n"
+    parts = [head, done.text[:_LOG_BYTES], done.error_text[:_LOG_BYTES], f"exit status {done.returncode}\n"]
+    with rundir.own_file(folder / name):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        (folder / name).write_text(scrubbed("\n".join(parts)), encoding="utf-8", errors="replace")
+    return f"{logs.name}/{begun.row}/{name}"

@@ -1,0 +1,1 @@
+"""Read what the programs of rows print: one pure parser per program."""

@@ -1,0 +1,51 @@
+"""Read the table of perftest's programs, by its header: bandwidths in Gb/s, or latencies in microseconds."""
+
+from __future__ import annotations
+
+import re
+
+from clusterctl.acceptance.model import Parsed, RowMeasurement
+from clusterctl.foreign import NotUnderstood, decimal, lines
+from clusterctl.visible import visible
+
+RAIL = "clusterctl: rail "
+"""What the script prints before each run: the device, and what it is (``mlx5_0 RDMA 400 Gb/s``)."""
+_COLUMN = re.compile(r"#?[A-Za-z0-9_.%]{1,20}(?: [a-z]{1,20})?(?:\[[A-Za-z/]{1,10}\])?")
+# Of each column: the field, its unit, and whether a higher value is better.
+_COLUMNS = {
+    "BW average[Gb/sec]": ("write_gbit_per_s", "Gb/s", True),
+    "t_typical[usec]": ("latency_us", "us", False),
+    "t_avg[usec]": ("latency_us", "us", False),
+}
+
+
+def parse(text: str) -> Parsed:
+    """Return one value per rail; raise NotUnderstood if a rail has no value."""
+    found: list[RowMeasurement] = []
+    rail, hardware, open_rail = "", "", False
+    columns: list[str] = []
+    for line in lines(text):
+        if line.startswith(RAIL):
+            if open_rail:
+                raise NotUnderstood(f"perftest printed no result for {rail}")
+            rail, _, hardware = visible(line.removeprefix(RAIL))[:120].partition(" ")
+            open_rail, columns = True, []
+        elif line.strip().startswith("#bytes"):
+            columns = _COLUMN.findall(line)
+        elif columns and line.split() and line.split()[0].isdigit():
+            if open_rail:  # what is tried again may print a table twice
+                found.append(_value(dict(zip(columns, line.split(), strict=False)), rail, hardware))
+            open_rail, columns = False, []
+    if open_rail or not found:
+        raise NotUnderstood(f"perftest printed no result for {rail or 'any rail'}")
+    return Parsed(tuple(found))
+
+
+def _value(row: dict[str, str], rail: str, hardware: str) -> RowMeasurement:
+    for column, (field, unit, up) in _COLUMNS.items():
+        if column in row:
+            value = decimal(row[column])
+            if not value > 0:
+                raise NotUnderstood(f"perftest measured {value:g} {unit} on {rail}")
+            return RowMeasurement(field, value, unit, up, rail, hardware)
+    raise NotUnderstood(f"perftest's table has none of the columns {', '.join(_COLUMNS)}")

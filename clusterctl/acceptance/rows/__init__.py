@@ -1,0 +1,1 @@
+"""The rows of ``accept``: one module per kind of hardware, each with a tuple ``ROWS``."""

@@ -1,0 +1,70 @@
+"""Find the values that are too far from those of equal hardware, with a bound on false alarms.
+
+A value is far if its loss exceeds both a share that matters to an operator and the noise. The noise is the larger one
+of two: the recorded spread of the row, and the median absolute deviation of the fleet itself, which a few bad nodes
+cannot widen. The factor of the noise grows with the number of values that a run compares, and what is far is measured
+again: so at most one of 100 healthy fleets has a false alarm (``benchmarks/accept_false_alarms.py`` simulates it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist, median
+
+FALSE_ALARMS = 0.01
+"""The share of healthy fleets in which a run may name a value."""
+_SCALE = 1.4826
+"""The standard deviation of normal noise, divided by its median absolute deviation."""
+_LEAST_FOR_DEVIATION = 8
+"""With fewer values, the deviation of the fleet says little: the recorded spread alone decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetMiddle:
+    """What a value is compared with: ``middle`` of ``count`` values, and the share of it that is noise.
+
+    ``of_better``: with two nodes, or two devices of one node, ``middle`` is that of the better one. A majority that
+    could tell which of them is unusual is missing, so that a difference is a warning only.
+    """
+
+    middle: float
+    count: int
+    noise: float
+    of_better: bool = False
+
+    def loss(self, value: float) -> float:
+        """Return how much worse a value is, as a share; negative if it is better."""
+        return 1 - value / self.middle
+
+    def is_far(self, value: float, least_loss: float) -> bool:
+        """Return whether a value is worse by more than the noise and by more than ``least_loss``."""
+        return self.loss(value) > max(least_loss, self.noise)
+
+
+def middle_of(values: Mapping[str, Sequence[float]], spread: float, compared: int) -> FleetMiddle | None:
+    """Return the middle of values by node, where more is better. Return None for fewer than two positive values.
+
+    ``spread`` is the recorded standard deviation of healthy hardware as a share, ``compared`` the number of values that
+    the whole run compares.
+    """
+    every = [value for found in values.values() for value in found]
+    if len(every) < 2 or min(every) <= 0:
+        return None
+    parts = list(values.values()) if len(values) > 1 else [[value] for value in every]
+    of_better = len(parts) == 2
+    used = max(parts, key=median) if of_better else every
+    middle = median(used)
+    factor = _factor(max(1, compared))
+    noise = factor * spread
+    if len(used) >= _LEAST_FOR_DEVIATION:
+        deviation = _SCALE * median(abs(value - middle) for value in used) / middle
+        # The deviation of few values is itself uncertain.
+        noise = max(noise, factor * (1 + 12 / len(used)) * deviation)
+    return FleetMiddle(middle, len(every), noise, of_better)
+
+
+@lru_cache(maxsize=256)
+def _factor(compared: int) -> float:
+    return NormalDist().inv_cdf(1 - FALSE_ALARMS / compared)

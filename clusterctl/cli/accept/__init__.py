@@ -1,0 +1,1 @@
+"""``accept``: the rows that a cluster must pass, and the nodes that pass them."""

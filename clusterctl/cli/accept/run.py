@@ -1,0 +1,248 @@
+"""Carry out ``accept``: the run folder, the rows, what differed measured again, the repeats, and the document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterctl.cli import console
+from clusterctl.cli import options as cli
+from clusterctl.cli.bench.run import terminable
+from clusterctl.cli.terminal import interrupt
+from clusterctl.cli.terminal.progress import Progress, share
+from clusterctl.documents.accept import Accept, AcceptRequest, Tier
+
+if TYPE_CHECKING:
+    from clusterctl.acceptance.engine import AcceptEngine
+    from clusterctl.acceptance.limits import AcceptLimits
+    from clusterctl.acceptance.model import AcceptRow
+    from clusterctl.acceptance.outcomes import OutcomeFile
+    from clusterctl.cli.session import Session
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.inventory.model import Inventory
+    from clusterctl.rundir import RunDir
+
+REQUEST = "accept"
+"""The stage of the run folder that holds the request."""
+_MOST_AT_ONCE = 256
+_PAUSE_S = 60.0
+"""The wait before the next repeat, if no node answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptRun:
+    """A run that begins or goes on: its run folder, what was requested, and its nodes."""
+
+    run: RunDir
+    request: AcceptRequest
+    inventory: Inventory
+
+
+def request(
+    tier: Tier,
+    only: Sequence[str] | None,
+    skip: Sequence[str] | None,
+    repeat_for_s: float,
+    thresholds: Path | None,
+) -> AcceptRequest:
+    """Return the request; raise UsageError for unknown rows, or for repeats without a row of the stress tier."""
+    from clusterctl.acceptance.catalog import ROWS
+    from clusterctl.acceptance.choose import chosen
+    from clusterctl.errors import UsageError
+
+    rows = chosen(ROWS, tier, cli.names(only), cli.names(skip) or ())
+    if repeat_for_s and not any(row.tier is Tier.STRESS for row in rows):
+        raise UsageError(
+            "--for repeats the rows of the tier stress, and none of them is requested",
+            hint="add --tier stress, or name one of them in --only",
+        )
+    return AcceptRequest(
+        tier=tier,
+        rows=tuple(row.name for row in rows),
+        site_thresholds=None if thresholds is None else str(thresholds),
+        repeat_for_s=repeat_for_s,
+        repeat_until=None,
+    )
+
+
+def begun(asked: AcceptRequest, inventory: Inventory, runs: Path | None, label: str | None) -> AcceptRun:
+    """Return a new run with its run folder."""
+    from clusterctl.inventory.recorded import recorded
+    from clusterctl.rundir import RunDir
+
+    run = RunDir.create("accept", runs, label)
+    run.write("inventory", recorded(inventory))
+    run.write(REQUEST, asked.document())
+    return AcceptRun(run, asked, inventory)
+
+
+def resumed(name: str, runs: Path | None, label: str | None, thresholds: Path | None) -> AcceptRun:
+    """Return an earlier run, to continue it; raise UsageError or ConfigError if that is not possible."""
+    from pydantic import ValidationError
+
+    from clusterctl import model_errors
+    from clusterctl.errors import ConfigError
+    from clusterctl.inventory.model import Inventory
+    from clusterctl.rundir import RunDir
+
+    run = RunDir.open(name, runs, "accept", REQUEST).hold(label)
+    try:
+        asked = AcceptRequest.model_validate(run.read(REQUEST))
+        inventory = Inventory.model_validate(run.read("inventory"))
+    except ValidationError as error:
+        raise ConfigError(
+            f"run {run.id} is damaged: {model_errors.first(error)}", hint="start a new run"
+        ) from None
+    if thresholds is not None:
+        asked = asked.model_copy(update={"site_thresholds": str(thresholds)})
+    return AcceptRun(run, asked, inventory)
+
+
+def rows_of(asked: AcceptRequest) -> tuple[AcceptRow, ...]:
+    """Return the rows of a request, in the order of the catalog."""
+    from clusterctl.acceptance.catalog import ROWS
+
+    return tuple(row for row in ROWS if row.name in asked.rows)
+
+
+def engine_of(
+    session: Session,
+    rows: Sequence[AcceptRow],
+    outcomes: OutcomeFile,
+    logs: Path,
+    *,
+    all_at_once: bool,
+) -> AcceptEngine:
+    """Return the engine for the nodes of a session. ``all_at_once``: no fan-out was requested, so rows do not wait."""
+    import os
+
+    from clusterctl.acceptance.engine import AcceptEngine, EngineSettings
+    from clusterctl.transport.ssh.target import KNOWN_HOSTS_VARIABLE
+
+    nodes = session.inventory.nodes
+    fanout = max(session.fanout, min(len(nodes), _MOST_AT_ONCE)) if all_at_once else session.fanout
+    settings = EngineSettings(
+        fanout=fanout,
+        probe_timeout_s=session.command_timeout_s,
+        escalate=session.may_ask_for_root,
+        known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
+    )
+    return AcceptEngine(nodes, session.connect, settings, rows, outcomes, logs)
+
+
+def carry_out(started: AcceptRun, session: Session, limits: AcceptLimits, *, all_at_once: bool) -> Accept:
+    """Run what is left of a run, judge it, and write its result."""
+    from clusterctl.acceptance import document as documents
+    from clusterctl.acceptance.engine import SUBJECTS_READ
+    from clusterctl.acceptance.judge import judge
+    from clusterctl.acceptance.outcomes import OutcomeFile
+    from clusterctl.facts.document import fleet_to_document
+
+    run, began = started.run, time.monotonic()
+    rows = rows_of(started.request)
+    outcomes = OutcomeFile(run.path)
+    again = f"To continue: clusterctl accept --resume {run.path}"
+    try:
+        with (
+            terminable(),
+            engine_of(session, rows, outcomes, run.folder("logs"), all_at_once=all_at_once) as engine,
+        ):
+            engine.before = _facts_before(run)
+            with Progress("Gathering facts", len(session.inventory.nodes), "nodes") as progress:
+                facts = engine.prepare()
+                progress.done = f"Gathered facts of {share(len(engine.ready), len(facts), 'node')}"
+            if not run.holds("facts.json"):
+                run.write("facts", fleet_to_document(facts, SUBJECTS_READ))
+            _rows(engine, [row for row in rows if not row.at_the_end], 0, limits, outcomes)
+            _repeat(started, engine, rows, limits, outcomes)
+            engine.run([row for row in rows if row.at_the_end])
+    except KeyboardInterrupt:
+        interrupt.tell("Finished rows are kept; the rows that were running are not.")
+        interrupt.tell(again)
+        raise
+    judged = judge(outcomes.all, limits)
+    names = [node.name for node in started.inventory.nodes]
+    found = documents.document(
+        run.id, started.request, rows, names, judged, facts.failures, time.monotonic() - began
+    )
+    run.write("results", found.document())
+    return found
+
+
+def _facts_before(run: RunDir) -> dict[str, NodeFacts]:
+    """Return the facts at the first start of the run, so that what it added since then is known."""
+    from clusterctl.errors import FactsError
+    from clusterctl.facts.document import from_document
+
+    found: dict[str, NodeFacts] = {}
+    nodes = run.read("facts").get("nodes") if run.holds("facts.json") else {}
+    for name, document in nodes.items():
+        if "error" not in document:
+            try:
+                found[name] = from_document(document)
+            except FactsError:
+                continue  # another version of clusterctl wrote it
+    return found
+
+
+def _rows(
+    engine: AcceptEngine, rows: Sequence[AcceptRow], repeat: int, limits: AcceptLimits, outcomes: OutcomeFile
+) -> None:
+    """Run rows once, and measure again where a node differs from the fleet."""
+    from clusterctl.acceptance.judge import judge
+    from clusterctl.cli.accept.viewer import RowProgress
+
+    what = f"Repeat {repeat + 1}" if repeat else "Running rows"
+    with Progress(what, len(engine.ready) * len(rows), "rows") as progress:
+        engine.viewer = RowProgress(progress)
+        engine.run(rows, repeat)
+        far = [
+            one.outcome
+            for one in judge([o for o in outcomes.all if o.repeat == repeat], limits)
+            if one.is_far and not one.outcome.again
+        ]
+        if far:
+            progress.say("measuring again what differs from the fleet")
+            engine.measure_again(far)
+        nodes = len(engine.ready)
+        progress.done = f"Ran {share(len(rows), len(rows), 'row')} on {share(nodes, nodes, 'node')}"
+
+
+def _repeat(
+    started: AcceptRun,
+    engine: AcceptEngine,
+    rows: Sequence[AcceptRow],
+    limits: AcceptLimits,
+    outcomes: OutcomeFile,
+) -> None:
+    """Repeat the stress tier until its time has passed, also across interrupts of the controller."""
+    from clusterctl.acceptance.engine import UNREACHABLE
+
+    asked = started.request
+    if not asked.repeat_for_s:
+        return
+    until = asked.repeat_until
+    if until is None:
+        until = time.time() + asked.repeat_for_s
+        started.run.write(REQUEST, asked.model_copy(update={"repeat_until": until}).document())
+    stress = [row for row in rows if row.tier is Tier.STRESS]
+    repeat = max((one.repeat for one in outcomes.all), default=0)
+    while time.time() < until and engine.ready:
+        repeat += not _unfinished(engine, stress, repeat, outcomes)
+        _rows(engine, stress, repeat, limits, outcomes)
+        of_repeat = [one for one in outcomes.all if one.repeat == repeat]
+        if any(not one.not_run and not one.not_applicable for one in of_repeat):
+            continue
+        if not any(one.not_run.startswith(UNREACHABLE) for one in of_repeat):
+            console.talk("no row of the tier stress can run on any node, so that nothing is repeated")
+            return
+        time.sleep(max(0.0, min(_PAUSE_S, until - time.time())))
+
+
+def _unfinished(engine: AcceptEngine, rows: Sequence[AcceptRow], repeat: int, outcomes: OutcomeFile) -> bool:
+    """Return whether a repeat was interrupted, so that it goes on; the first one, 0, is that of all rows."""
+    done = {(one.node, one.row) for one in outcomes.all if one.repeat == repeat}
+    return repeat > 0 and any((name, row.name) not in done for name in engine.ready for row in rows)

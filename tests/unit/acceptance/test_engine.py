@@ -1,0 +1,169 @@
+"""Rows run on this machine as on a node: what hangs or prints rubbish fails with a reason, and nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from clusterctl.acceptance import catalog
+from clusterctl.acceptance.model import (
+    AcceptRow,
+    NodeProgram,
+    PairProgram,
+    Parsed,
+    RowCommand,
+    RowMeasurement,
+    RowTool,
+    Tier,
+)
+from clusterctl.cli import main as cli
+from clusterctl.cli.accept import run as accept_run
+from clusterctl.foreign import NotUnderstood, decimal
+
+
+def value_of(text):
+    for line in text.splitlines():
+        if line.startswith("value "):
+            return Parsed((RowMeasurement("speed", decimal(line.split()[1]), "MB/s", True),))
+    raise NotUnderstood("a line with a value is missing")
+
+
+def row(name, script, *tools, deadline_s=30.0, tier=Tier.VALIDATION):
+    work = NodeProgram(lambda _: RowCommand(("sh", "-c", script)), value_of, deadline_s, tools)
+    return AcceptRow(name, f"the row {name}", tier, work)
+
+
+@pytest.fixture
+def accept(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLUSTERCTL_RUNS", str(tmp_path / "runs"))
+    monkeypatch.delenv("CLUSTERCTL_INVENTORY", raising=False)
+
+    def run(rows, *arguments):
+        monkeypatch.setattr(catalog, "ROWS", tuple(rows))
+        status = cli.main(["accept", *arguments, "--json"])
+        said = capsys.readouterr()
+        assert said.out, said.err
+        document = json.loads(said.out)
+        found = {row["row"]: row for node in document["nodes"] for row in node["rows"]}
+        return status, found, document
+
+    yield run
+    left = []
+    for path in Path("/tmp").glob("clusterctl-*/lease"):
+        with contextlib.suppress(FileNotFoundError):  # another test's run has ended
+            left += [path] if f" {os.getpid()} " in path.read_text() else []
+    assert left == []
+
+
+def test_every_fault_of_a_program_is_a_row_with_a_reason(accept, tmp_path):
+    rows = [
+        row("good", "echo here >file; echo value 12.5; pwd"),
+        row("hangs", "touch half-made; sleep 100", deadline_s=1.0),
+        row("killed", "kill -9 $$"),
+        row("rubbish", r"printf '\033[2Jnonsense\n'"),
+        row("endless", "yes"),
+        row("broken", "echo 'cannot open device' >&2; exit 3"),
+        row("missing", "true", RowTool("no-such-program", "install it")),
+        row("huge", "echo value 1e999"),
+    ]
+    status, found, document = accept(rows)
+    reasons = {name: one["reason"] for name, one in found.items()}
+    assert status == 1 and document["accepted"] == []
+    assert found["good"]["status"] == "measured" and found["good"]["values"][0]["value"] == 12.5
+    assert reasons["hangs"] == "it did not end within 1 s, and was ended"
+    assert reasons["killed"].startswith("it was killed by signal 9")
+    assert reasons["rubbish"] == "its output cannot be read: a line with a value is missing"
+    assert "wrote more than" in reasons["endless"]
+    assert reasons["broken"] == "it ended with exit status 3: cannot open device"
+    assert reasons["missing"] == "no-such-program not found: install it"
+    assert reasons["huge"].startswith("its output cannot be read: expected a finite decimal number")
+    fails = {name for name, one in found.items() if one["status"] == "fail"}
+    assert fails == {"hangs", "killed", "rubbish", "endless", "broken", "huge"}
+    log = (tmp_path / "runs" / document["run"] / found["broken"]["log"]).read_text()
+    assert "cannot open device" in log and "exit status 3" in log
+
+
+def test_a_row_that_could_not_run_is_run_by_resume_and_the_others_are_kept(accept, tmp_path, monkeypatch):
+    tool = tmp_path / "bin" / "measure-it"
+    rows = [
+        row("first", f"echo x >>{tmp_path}/times; echo value 1"),
+        row("needs-tool", "measure-it", RowTool("measure-it", "install it")),
+    ]
+    status, found, document = accept(rows)
+    assert (status, found["needs-tool"]["status"]) == (1, "not-run")
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho measure-it 2.0; echo value 7\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    status, found, again = accept(rows, "--resume", document["run"])
+    assert again["run"] == document["run"]
+    assert (status, found["needs-tool"]["status"], found["needs-tool"]["tool"]) == (
+        0,
+        "measured",
+        "measure-it 2.0",
+    )
+    assert (tmp_path / "times").read_text() == "x\n"
+
+
+def test_a_soak_keeps_the_first_failure(accept, tmp_path, monkeypatch):
+    """By a clock of its own, on which every repeat takes ten seconds: a busy machine manages few of them."""
+    times = tmp_path / "times"
+
+    def now():
+        return 1e9 + 10 * (times.read_text().count("x") if times.exists() else 0)
+
+    monkeypatch.setattr(accept_run, "time", SimpleNamespace(time=now, monotonic=now))
+    count = f"echo x >>{tmp_path}/times; n=$(wc -l <{tmp_path}/times)"
+    soak = row(
+        "soak", f"{count}; [ $n != 2 ] || {{ echo 'bad sum' >&2; exit 1; }}; echo value $n", tier=Tier.STRESS
+    )
+    status, found, document = accept([soak], "--for", "25s")
+    one = found["soak"]
+    assert status == 1 and document["repeats"] == one["repeats"] == 4
+    assert (one["status"], one["repeat"], one["reason"]) == (
+        "fail",
+        1,
+        "it ended with exit status 1: bad sum",
+    )
+    assert len(times.read_text().splitlines()) == one["repeats"]
+
+
+def test_a_soak_of_which_no_row_can_run_ends_at_once(accept):
+    soak = row("soak", "true", RowTool("no-such-program", "install it"), tier=Tier.STRESS)
+    status, found, document = accept([soak], "--for", "1h")
+    assert (status, found["soak"]["status"], document["repeats"]) == (1, "not-run", 2)
+
+
+def test_a_row_between_nodes_has_a_server_and_a_client(accept, tmp_path):
+    fifo = tmp_path / "wire"
+    pair = PairProgram(
+        server=lambda place: RowCommand(("sh", "-c", f"mkfifo {fifo}; echo value 3 >{fifo}")),
+        client=lambda place: RowCommand(
+            ("sh", "-c", f"until [ -p {fifo} ]; do sleep 0.02; done; cat {fifo}; echo {place.peer}")
+        ),
+        parse=value_of,
+        deadline_s=30.0,
+    )
+    status, found, _ = accept([AcceptRow("pair", "a pair", Tier.PERFORMANCE, pair)])
+    assert (status, found["pair"]["status"], found["pair"]["values"][0]["value"]) == (0, "measured", 3.0)
+
+
+def test_unknown_rows_and_useless_repeats_are_refused_before_a_node_is_contacted(
+    capsys, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    for words, said in (
+        (["--only", "dsk"], "did you mean disk?"),
+        (["--for", "10m", "--tier", "sanity"], "--for repeats the rows of the tier stress"),
+        (["--for", "10x"], "--for '10x' is not a time"),
+        (["--resume", "latest", "--tier", "sanity"], "--resume uses the inventory and the rows"),
+    ):
+        assert cli.main(["accept", *words]) == 2
+        assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

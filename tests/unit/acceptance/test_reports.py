@@ -1,0 +1,50 @@
+"""The screen, the page, JUnit and Prometheus show what failed, with its threshold and source."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from sample_acceptance import sample_acceptance
+
+from clusterctl.acceptance.document import exit_code
+from clusterctl.report import accept_junit, accept_prometheus
+from clusterctl.report.html import accept_page
+from clusterctl.report.text import accept as screen
+
+FOUND = sample_acceptance()
+
+
+def test_the_screen_names_every_fault_before_the_counts():
+    text = screen.text(FOUND)
+    assert text.index("gpu08: timeout") < text.index("FAIL     gpu05: kernel-log: GPU 6: Xid 79")
+    assert "FAIL     gpu03: gpu-gemm: GPU 2: bf16_tflops" in text
+    assert "WARN     gpu02: disk: read_mb_per_s" in text
+    assert "NOT RUN  gpu04: disk: fio not found: install the package fio" in text
+    assert "accepted: 4 of 8 nodes: gpu[01-02,06-07]" in text
+    assert "--skip disk" in text
+    assert (exit_code(FOUND), exit_code(FOUND, strict=True)) == (1, 1)
+
+
+def test_every_threshold_on_the_screen_has_its_source():
+    lines = screen.text(FOUND).splitlines()
+    faults = [i for i, line in enumerate(lines) if " not >= " in line]
+    assert faults and all("threshold: " in lines[i + 1] for i in faults)
+
+
+def test_junit_counts_failures_errors_and_warnings():
+    root = ElementTree.fromstring(accept_junit.render(FOUND))
+    assert (root.get("failures"), root.get("errors")) == ("2", "2")
+    disk = root.find("testsuite[@name='gpu02']/testcase[@name='disk']/system-out")
+    assert disk is not None and disk.text is not None and disk.text.startswith("warning: read_mb_per_s")
+
+
+def test_prometheus_has_a_sample_for_each_value():
+    lines = accept_prometheus.render(FOUND).splitlines()
+    assert 'clusterctl_accept_node{node="gpu03"} 0' in lines
+    assert 'clusterctl_accept_row{node="gpu03",row="gpu-gemm",status="fail"} 1' in lines
+    assert sum(line.startswith("clusterctl_accept_value{") for line in lines) == 7 * 8 + 6
+
+
+def test_the_page_draws_the_outlier():
+    page = accept_page.render(FOUND)
+    assert "gpu03 GPU 2" in page and "mark-label" in page and "<script" not in page

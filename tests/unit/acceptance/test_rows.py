@@ -1,0 +1,126 @@
+"""The commands of rows, and what they leave: run here with the real tools, or killed in the middle."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from clusterctl.acceptance.catalog import ROWS
+from clusterctl.acceptance.model import NodeProgram, PairProgram
+from clusterctl.acceptance.outputs import fio, stress_ng
+from clusterctl.acceptance.rows import cpu, disk, fleet
+from clusterctl.benchmarks.base import Fault, FaultKind
+
+
+@pytest.fixture
+def tools(tier_unavailable):
+    for program in ("fio", "stress-ng"):
+        if shutil.which(program) is None:
+            tier_unavailable(f"{program} is not installed")
+
+
+def test_rows_have_names_of_their_own_and_every_program_of_a_row_has_a_deadline():
+    names = [row.name for row in ROWS]
+    assert len(set(names)) == len(names)
+    programs = [row.work for row in ROWS if isinstance(row.work, (NodeProgram, PairProgram))]
+    assert all(work.deadline_s > 0 for work in programs)
+    assert all(tool.install for work in programs for tool in work.tools)
+
+
+def test_the_disk_is_measured_and_no_file_is_left(tools, tmp_path):
+    done = subprocess.run(
+        disk.argv(1, 1), cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
+    )
+    parsed = fio.parse(done.stdout)
+    assert {one.field for one in parsed.measurements} == {"write_mb_per_s", "read_mb_per_s", "randread_iops"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_shared_directory_is_measured_where_the_login_may_write(tools, tmp_path):
+    work, shared = tmp_path / "work", tmp_path / "shared"
+    work.mkdir()
+    shared.mkdir()
+    command = disk.argv(1, 1, (str(tmp_path / "absent"), str(shared)))
+    room = ("echo header", "echo '/s 200000000 1 100000000 1% /s'")
+    (tmp_path / "df").write_text("\n".join(("#!/bin/sh", *room, "")))
+    (tmp_path / "df").chmod(0o755)
+    done = subprocess.run(
+        command, cwd=work, capture_output=True, text=True, timeout=300, check=True,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert len(fio.parse(done.stdout).measurements) == 3
+    assert (list(work.iterdir()), list(shared.iterdir())) == ([], [])
+    refused = subprocess.run(
+        disk.argv(1, 1, (str(tmp_path / "absent"),)), cwd=work, capture_output=True, text=True, check=True
+    )
+    assert "may not write to" in fio.parse(refused.stdout).not_run
+
+
+def test_a_killed_fio_leaves_no_file_and_frees_its_space(tools, tmp_path):
+    process = subprocess.Popen(
+        disk.argv(600, 1),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    try:
+        # The file is open and has no name before fio writes to it.
+        while not any("(deleted)" in target for target in _open_files(process.pid)):
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.02)
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _open_files(pid):
+    found = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found.append(str(link.readlink()))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_disk_without_room_is_not_written(tmp_path):
+    (tmp_path / "df").write_text("#!/bin/sh\necho header\necho '/dev/vda 1000000 900000 102400 90% /'\n")
+    (tmp_path / "df").chmod(0o755)
+    (tmp_path / "fio").write_text("#!/bin/sh\nexit 99\n")
+    (tmp_path / "fio").chmod(0o755)
+    done = subprocess.run(
+        disk.argv(1, 1), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert fio.parse(done.stdout).not_run == "100 MiB are free, and the row needs 256 MiB"
+
+
+def test_stress_ng_verifies_its_results(tools, tmp_path):
+    command = cpu.stress_ng_command("--cpu", "1", "--verify", "--timeout", "1")
+    done = subprocess.run(command.argv, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    assert stress_ng.verified(done.stdout).findings == ()
+
+
+def test_what_a_launch_lacks_is_named_once_for_equal_nodes_with_what_to_do():
+    def lacking(node, what="torch is not installed for /usr/bin/python3"):
+        return Fault(
+            FaultKind.MISSING_PROGRAM, f"{node}: {what}", node=node, hint="install torch 2.4 or newer there"
+        )
+
+    faults = (lacking("gpu01"), lacking("gpu02"), lacking("gpu03", "python3 not found"))
+    assert fleet.reason_of(faults) == (
+        "gpu[01-02]: torch is not installed for /usr/bin/python3: install torch 2.4 or newer there; "
+        "gpu03: python3 not found: install torch 2.4 or newer there"
+    )
+    assert (
+        fleet.reason_of((Fault(FaultKind.LAUNCHER, "mpirun ended with status 1"),))
+        == "mpirun ended with status 1"
+    )

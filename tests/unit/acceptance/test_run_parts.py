@@ -1,0 +1,53 @@
+"""Outcomes survive a cut, pairs cover the ring, and a survey finds the programs of a node."""
+
+from __future__ import annotations
+
+import subprocess
+
+from clusterctl.acceptance import survey
+from clusterctl.acceptance.engine import rounds_of_pairs
+from clusterctl.acceptance.model import Parsed, RowMeasurement, RowOutcome, RowTool
+from clusterctl.acceptance.outcomes import FILE, OutcomeFile
+
+
+def test_outcomes_are_kept_and_a_line_that_was_cut_off_is_run_again(tmp_path):
+    first = RowOutcome("a", "disk", parsed=Parsed((RowMeasurement("read_mbps", 1.5, "MB/s", True),)))
+    kept = OutcomeFile(tmp_path)
+    kept.add(first)
+    kept.add(RowOutcome("b", "disk", not_run="fio not found"))
+    with (tmp_path / FILE).open("ab") as stream:
+        stream.write(b'{"node": "c", "row": "di')
+    again = OutcomeFile(tmp_path)
+    assert again.all[0] == first
+    assert again.has("a", "disk", 0)
+    assert not again.has("b", "disk", 0) and not again.has("c", "disk", 0) and not again.has("a", "disk", 1)
+    again.add(RowOutcome("c", "disk"))
+    assert OutcomeFile(tmp_path).has("c", "disk", 0)
+
+
+def test_every_node_meets_both_neighbours_and_no_node_is_in_two_pairs_at_once():
+    for count in range(3, 12):
+        names = [f"n{i}" for i in range(count)]
+        rounds = rounds_of_pairs(names)
+        assert len(rounds) <= 3
+        for pairs in rounds:
+            busy = [name for pair in pairs for name in pair]
+            assert len(busy) == len(set(busy))
+        met = {frozenset(pair) for pairs in rounds for pair in pairs}
+        assert met == {frozenset((names[i], names[(i + 1) % count])) for i in range(count)}
+    assert rounds_of_pairs(["a", "b"]) == [[("a", "b")]]
+    assert rounds_of_pairs(["a"]) == [[("a", "a")]]
+    assert rounds_of_pairs([]) == []
+
+
+def test_a_survey_finds_programs_and_their_versions():
+    tools = (RowTool("sh", "-", ("-c", "echo sh 1.0; echo more")), RowTool("no-such-program", "install it"))
+    done = subprocess.run(("sh",), input=survey.script(tools), capture_output=True, check=True)
+    found = survey.parse(done.stdout.decode())
+    assert found.boot
+    assert found.missing(tools) == (tools[1],)
+    assert found.named(tools[:1]) == "sh 1.0"
+
+
+def test_a_program_that_answers_with_a_wrong_line_is_ignored():
+    assert survey.parse("tool\tfio\n\x1b[2J\ntool\ta\tb\tc\td\nboot\n").tools == {}
