@@ -93,7 +93,6 @@ def docker_run_argv(
     env: Mapping[str, str] | None = None,
     command: Sequence[str] | None = None,
     style: str = "default",
-    docker: str = "docker",
     flags: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the words that start the container.
@@ -109,10 +108,21 @@ def docker_run_argv(
     if style not in STYLES:
         raise ArtifactError(f"unknown style {style!r}", hint=f"choose from: {', '.join(STYLES)}")
     line = _Line(container, STYLES[style], name or container.name, dict(env or {}))
-    words = [docker, "run"]
+    words = ["docker", "run"]
     for part in line.style.order:
         words += _PARTS[part](line)
     return (*words, *flags, container.image, *(container.command if command is None else command))
+
+
+def with_cluster_file(container: ContainerSettings, path: str) -> ContainerSettings:
+    """Return the settings with the host's cluster file at the same path, where topology-aware libraries read it.
+
+    A volume of the inventory with this target takes precedence. ``path`` must exist: docker would create a directory.
+    """
+    targets = {volume.split(":")[1] for volume in container.volumes if ":" in volume}
+    if path in targets:
+        return container
+    return container.model_copy(update={"volumes": (*container.volumes, f"{path}:{path}:ro")})
 
 
 def rendezvous(

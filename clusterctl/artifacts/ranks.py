@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterctl.errors import ArtifactError
+from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 from clusterctl.secret.scrub import names_a_secret
@@ -70,9 +71,7 @@ def agreed_env(nodes: Sequence[Node]) -> dict[str, str]:
 
 
 def _same(key: str, by_node: Mapping[str, str | None]) -> str | None:
-    by_value: dict[str | None, list[str]] = {}
-    for node, value in by_node.items():
-        by_value.setdefault(value, []).append(node)
+    by_value = grouped((value, node) for node, value in by_node.items())
     if len(by_value) > 1:
         hidden = key.startswith("env.") and any(names_a_secret(key, value) for value in by_value)
         parts = [

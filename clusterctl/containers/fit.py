@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from clusterctl.artifacts.docker_run import with_cluster_file
 from clusterctl.images.on_node import EngineInfo, NodeImage
 from clusterctl.inventory.model import ContainerSettings, Node
-
-CLUSTER_FILE = "/etc/sysconfig/rdma/cluster"
-"""Network description of a site's RDMA service, read by collective libraries (ACCL's guide mounts it)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +20,7 @@ class Found:
     absent: Collection[str]
     """Paths of the container's settings that the node does not have."""
     cluster_file: bool
+    """Whether the node has the cluster file, which topology-aware libraries read (ACCL's guide mounts it)."""
     gpus: bool
     cdi_spec: bool
     name_taken: str | None
@@ -90,12 +89,16 @@ def fit(node: Node, found: Found, engine: EngineInfo, image: NodeImage | None, p
         problems.append(Problem(f"port {port} is in use", "choose another port with --port"))
     gpus = _gpus(node, found, engine, notes, problems)
     devices = _devices(wish, found, notes, problems)
-    volumes = _volumes(wish, found, notes, problems)
+    _require_volumes(wish, found, problems)
+    if found.cluster_file:
+        path = node.requirements.cluster_file.path
+        mounted = with_cluster_file(wish, path)
+        notes += [f"{path} mounted"] if mounted != wish else []
+        wish = mounted
     container = wish.model_copy(
         update={
             "gpus": gpus,
             "devices": devices,
-            "volumes": volumes,
             # A container that ended keeps its log until ``down`` removes it.
             "detach": True, "interactive": False, "remove": False,
         }
@@ -152,9 +155,7 @@ def _devices(
     return tuple(kept)
 
 
-def _volumes(
-    wish: ContainerSettings, found: Found, notes: list[str], problems: list[Problem]
-) -> tuple[str, ...]:
+def _require_volumes(wish: ContainerSettings, found: Found, problems: list[Problem]) -> None:
     for volume in wish.volumes:
         source = volume.split(":")[0]
         if source in found.absent:
@@ -164,8 +165,3 @@ def _volumes(
                     "create it, or fix the path in container.volumes: docker would create an empty directory there",
                 )
             )
-    targets = {volume.split(":")[1] for volume in wish.volumes if ":" in volume}
-    if not found.cluster_file or CLUSTER_FILE in targets:
-        return wish.volumes
-    notes.append(f"{CLUSTER_FILE} mounted")
-    return (*wish.volumes, f"{CLUSTER_FILE}:{CLUSTER_FILE}:ro")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import TypeAdapter
 
-from clusterctl.containers.fit import CLUSTER_FILE, Found
+from clusterctl.containers.fit import Found
 from clusterctl.errors import LaunchError
 from clusterctl.facts.base import malformed
 from clusterctl.facts.catalog import is_complete
@@ -23,7 +23,10 @@ def values(node: Node, engine: EngineInfo) -> dict[str, str]:
     sources = [volume.split(":")[0] for volume in node.container.volumes]
     paths = [path for path in sources if path.startswith("/")]
     paths += [device.split(":")[0] for device in node.container.devices if device.startswith("/")]
-    return {"PATHS": "\n".join([*paths, CLUSTER_FILE]), "CDI_DIRS": "\n".join(engine.cdi_dirs)}
+    return {
+        "PATHS": "\n".join([*paths, node.requirements.cluster_file.path]),
+        "CDI_DIRS": "\n".join(engine.cdi_dirs),
+    }
 
 
 def of_facts(node: Node, facts: NodeFacts, taken: str | None) -> Found:
@@ -47,7 +50,7 @@ def of_facts(node: Node, facts: NodeFacts, taken: str | None) -> Found:
         ),
         ports=frozenset(session.listening.or_else(())),
         absent=frozenset(host.absent),
-        cluster_file=CLUSTER_FILE not in host.absent,
+        cluster_file=node.requirements.cluster_file.path not in host.absent,
         gpus=host.gpu_device,
         cdi_spec=host.cdi_gpus,
         name_taken=taken,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from clusterctl import resources
 from clusterctl.artifacts.dockerfile import Family
 from clusterctl.errors import ImageError
+from clusterctl.grouping import by_first_word
 from clusterctl.images import engine, throwaway
 from clusterctl.images.layers import Layers
 
@@ -169,8 +170,4 @@ def _ask(client: docker.DockerClient, name: str, image: Image) -> dict[str, list
     if answer.status != 0:
         said = answer.stderr.strip()[-300:]
         raise ImageError(f"a container of {name} cannot report its contents: {said}", hint=engine.hint(said))
-    answers: dict[str, list[str]] = {}
-    for line in answer.stdout.splitlines():
-        key, _, value = line.partition(" ")
-        answers.setdefault(key, []).append(value)
-    return answers
+    return by_first_word(answer.stdout)

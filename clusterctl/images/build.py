@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 from clusterctl import log, resources
 from clusterctl.artifacts.dockerfile import ModuleEdit, Recipe, render, require_reference
 from clusterctl.documents.image import ImageLibrary
+from clusterctl.documents.kinds import Compatibility
 from clusterctl.errors import ImageError
 from clusterctl.images import base_image, bundle, compatibility, context, engine, gpu_code, packages
 from clusterctl.images.base_image import BaseImage
-from clusterctl.images.compatibility import Compatibility, CompatibilityFinding
+from clusterctl.images.compatibility import CompatibilityFinding
 from clusterctl.images.library import INSIDE, Library
 from clusterctl.images.packages import PackageReference
 from clusterctl.images.push import split
@@ -102,7 +103,9 @@ def recipe(
         title=library.title,
         inside=INSIDE,
         environment=library.environment,
-        edits=tuple(ModuleEdit(edit.module, edit.expressions) for edit in library.edits),
+        edits=()
+        if library.comes_with(base)
+        else tuple(ModuleEdit(edit.module, edit.expressions) for edit in library.edits),
         installed=tuple(installed),
         nccl_tests=nccl_tests,
         labels=labels or {},
@@ -131,13 +134,18 @@ def build(client: docker.DockerClient, request: BuildRequest, *, progress: Calla
     for name in (request.base, request.tag):
         require_reference(name)
     split(request.tag)
-    packages.ask(request.library, request.packages)
+    packages.ask(request.library, request.packages, request.base)
     base = base_image.obtain(client, request.base, pull=request.pull, progress=progress)
     with tempfile.TemporaryDirectory(prefix="clusterctl-image-") as name:
         folder = Path(name)
         with _room():
             made = bundle.make(
-                request.library, request.packages, folder, version=request.library_version, progress=progress
+                request.library,
+                request.packages,
+                folder,
+                base=request.base,
+                version=request.library_version,
+                progress=progress,
             )
             nccl_tests = _nccl_tests(request.nccl_tests, folder, progress)
         findings = compatibility.judge(

@@ -58,15 +58,16 @@ def make(
     wanted: Sequence[PackageReference],
     folder: Path,
     *,
+    base: str | None = None,
     version: str | None = None,
     progress: Callable[[str], None],
 ) -> Bundle:
     """Fetch, verify and unpack a library's packages into a directory.
 
-    ``version`` takes precedence over the packages' own versions. Raise ImageError for packages that are missing, do not
-    match their checksums, or cannot be unpacked.
+    ``version`` takes precedence over the packages' own versions; ``base`` is the image that they are for. Raise
+    ImageError for packages that are missing, do not match their checksums, or cannot be unpacked.
     """
-    packages.ask(library, wanted)
+    packages.ask(library, wanted, base)
     scratch = folder / "scratch"
     scratch.mkdir()
     found = [packages.obtain(entry, scratch, progress=progress) for entry in wanted]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 
+from clusterctl.documents.kinds import Compatibility
 from clusterctl.images import gpu_code
 from clusterctl.images.base_image import BaseImage, Version, dotted, version
 from clusterctl.images.elf import ElfNeeds
@@ -30,14 +30,6 @@ _CAPABILITIES: tuple[tuple[str, str], ...] = (
     (r"\bV100S?\b", "70"),
     (r"\bP100\b", "60"),
 )
-
-
-class Compatibility(str, Enum):
-    """The result of one compatibility check."""
-
-    FITS = "fits"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +193,9 @@ def _gpu_code(architectures: frozenset[str] | None, gpus: Sequence[str]) -> list
     if architectures is None:
         return [
             CompatibilityFinding(
-                "GPU code", Compatibility.UNKNOWN, "neither this machine nor the image has cuobjdump"
+                "GPU code",
+                Compatibility.UNKNOWN,
+                "no GPU code was found, and neither this machine nor the image has cuobjdump",
             )
         ]
     code = ", ".join(sorted(architectures))

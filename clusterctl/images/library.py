@@ -67,6 +67,29 @@ class Edit(Model):
     """Expressions of sed; each one must change something."""
 
 
+class RunByBench(Model):
+    """How ``bench`` runs the library of a node's Python, and the vendor's proof that it is in use."""
+
+    module: str
+    """The Python module that a rank imports before it joins the others."""
+    distribution: str
+    """The name under which it is installed."""
+    horovod: bool = False
+    """Whether it has Horovod's API instead of a backend of torch.distributed."""
+    backend: Literal["nccl", "accl"] = "nccl"
+    """The backend of torch.distributed, where it has one."""
+    collectives: bool = True
+    """Whether it takes part in single collectives, and not only in a training."""
+    preload: str | None = None
+    """A file in the module's directory that each rank preloads."""
+    environment: dict[VariableName, str] = Field(default_factory=dict)
+    """Variables that the launch sets; those of the inventory take precedence."""
+    says: str | None = None
+    """The words with which it reports that it is in use; on at least one rank."""
+    denies: dict[str, str] = Field(default_factory=dict)
+    """Words with which it reports that it is not in use, to the reason."""
+
+
 class Library(Model):
     """One collective library: its packages, and how a rank that uses it is recognised."""
 
@@ -76,7 +99,7 @@ class Library(Model):
     """Where the facts of this file come from."""
     packages: tuple[LibraryPackage, ...] = ()
     base: str | None = None
-    """The default base image; it may already contain the library."""
+    """The vendor's image, which has the library; the default base."""
     families: tuple[Literal["debian", "rhel"], ...] = ("debian", "rhel")
     soname: str | None = None
     """The soname that a shared library among the files must have."""
@@ -92,8 +115,14 @@ class Library(Model):
     """A regular expression for the library's path in /proc/PID/maps."""
     beside: str | None = None
     """As ``mapped``, for further libraries that take part where they are loaded: plugins, libraries in front."""
+    bench: RunByBench | None = None
+    """None: ``bench`` does not run it, or runs it without any of this (nccl, ccore)."""
     version_program: str | None = None
     """Python code that loads the library like a rank and prints its version line; None: not known."""
+
+    def comes_with(self, base: str) -> bool:
+        """Tell whether a base image has the library, with the changes of PyTorch that it needs."""
+        return base == self.base
 
     def package(self, name: str) -> LibraryPackage:
         """Return the package of this name; raise ImageError with the known names."""

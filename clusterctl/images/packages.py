@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import os
 import re
@@ -75,8 +74,12 @@ class VerifiedPackage:
     sha256: str
 
 
-def ask(library: Library, wanted: Sequence[PackageReference], *, bundled: bool = True) -> None:
-    """Raise ImageError unless these are the library's packages; no file is read."""
+def ask(library: Library, wanted: Sequence[PackageReference], base: str | None = None) -> None:
+    """Raise ImageError unless these are the library's packages; no file is read.
+
+    The vendor's own image, as the base, needs no package.
+    """
+    has_all = base is not None and library.comes_with(base)
     seen: set[str] = set()
     for entry in wanted:
         spec = library.package(entry.name)
@@ -91,7 +94,7 @@ def ask(library: Library, wanted: Sequence[PackageReference], *, bundled: bool =
             raise UsageError(f"--package {entry.name} is given twice")
         seen.add(entry.name)
     for spec in library.packages:
-        if spec.required and spec.name not in seen and not (spec.bundled and bundled):
+        if spec.required and spec.name not in seen and not (spec.bundled or has_all):
             raise ImageError(
                 f"{library.title} needs its package {spec.name!r}",
                 hint=f"--package {spec.name}=PATH_OR_URL#sha256=HEX ({spec.what})",
@@ -119,14 +122,10 @@ def obtain(wanted: PackageReference, folder: Path, *, progress: Callable[[str], 
 
 def sha256_of(path: Path) -> str:
     """Return a file's sha256; raise ImageError if it cannot be read."""
-    digest = hashlib.sha256()
     try:
-        with user_files.opened(path, _LARGEST_BYTES) as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
-                digest.update(chunk)
+        return user_files.sha256_of(path, _LARGEST_BYTES)
     except OSError as error:
         raise ImageError(f"{path} cannot be read: {error.strerror}", hint=user_files.hint_of(error)) from None
-    return digest.hexdigest()
 
 
 def cache_folder() -> Path:

@@ -210,7 +210,7 @@ def _inspect(node: Node, transport: Transport, name: str, timeout_s: float) -> d
         message = said.error_text.strip()[-300:]
         missing = "no such container" in message.lower()
         raise ImageError(
-            f"{node.name}: there is no container {name}" if missing else f"{node.name}: {message}",
+            f"{node.name}: container {name} not found" if missing else f"{node.name}: {message}",
             hint="clusterctl up starts it" if missing else None,
         )
     with understanding(node.name, f"the container {name}"):

@@ -25,16 +25,16 @@ _LARGEST_BYTES = 32 << 30
 def unpack(package: VerifiedPackage, folder: Path) -> str | None:
     """Unpack a package below ``folder`` and return the version that it states; None without one.
 
-    Wheels go to ``python/``, Debian packages and archives to the directory itself. Raise ImageError for a file that
-    is damaged or that has a path outside of the directory.
+    Wheels and source distributions of Python go to ``python/``, Debian packages and other archives to the directory
+    itself. A source distribution is not built. Raise ImageError for a file that is damaged or that has a path outside
+    of the directory.
     """
     try:
         if package.kind == "wheel":
             return _wheel(package.path, folder / "python")
         if package.kind == "deb":
             return _deb(package.path, folder)
-        _archive(package.path, folder)
-        return None
+        return _archive(package.path, folder)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):  # not the package's fault
             raise
@@ -64,7 +64,7 @@ def _wheel(path: Path, target: Path) -> str | None:
             with archive.open(member) as source:
                 _write(source, target / name, mode)
             if name.match("*.dist-info/METADATA"):
-                version = email.parser.BytesParser().parsebytes((target / name).read_bytes())["Version"]
+                version = _version(target / name)
     return version
 
 
@@ -108,12 +108,20 @@ def _ar(path: Path) -> Iterator[tuple[str, bytes]]:
             yield header[:16].decode("ascii").strip().rstrip("/"), data
 
 
-def _archive(path: Path, target: Path) -> None:
+def _archive(path: Path, target: Path) -> str | None:
     with tarfile.open(path) as archive:
         # NCCL's and others' archives have one directory at the top, named after the version.
         tops = {_inside(name).parts[0] for name in archive.getnames() if _inside(name).parts}
         nested = len(tops) == 1 and any("/" in _inside(name).as_posix() for name in archive.getnames())
-        _tar(archive, target, strip=1 if nested else 0)
+        top = f"{next(iter(tops))}/" if nested else ""
+        of_python = f"{top}PKG-INFO" in archive.getnames()
+        place = target / "python" if of_python else target
+        _tar(archive, place, strip=1 if nested else 0)
+    return _version(place / "PKG-INFO") if of_python else None
+
+
+def _version(metadata: Path) -> str | None:
+    return email.parser.BytesParser().parsebytes(metadata.read_bytes())["Version"]
 
 
 def _tar(archive: tarfile.TarFile, target: Path, *, strip: int) -> None:

@@ -67,8 +67,8 @@ def _installed() -> metadata.Distribution:
         if any(Path(str(distribution.locate_file(file))).resolve() == running for file in mine):
             return distribution
     raise ImageError(
-        f"clusterctl runs from {running.parent.parent}, where it is not installed: there is no wheel to put into "
-        "the image",
+        f"clusterctl runs from {running.parent.parent}, where it is not installed: the image would get no "
+        "wheel of it",
         hint=_INSTALL,
     )
 

@@ -16,7 +16,7 @@ tries=0
 until [ -b /dev/vda ]; do
     tries=$((tries + 1))
     if [ "$tries" -gt 600 ]; then
-        echo "clusterctl lab: there is no root disk"
+        echo "clusterctl lab: no root disk found"
         poweroff -f
     fi
     sleep 0.1

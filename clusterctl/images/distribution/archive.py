@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from clusterctl import user_files
 from clusterctl.errors import ImageError
 from clusterctl.images.on_node import NodeImage, image_of
 
@@ -87,7 +88,7 @@ def save(client: docker.DockerClient, name: str, image: NodeImage, compression: 
                 f"{name} cannot be saved to {folder()}: {error.strerror}",
                 hint="free space there, or set $XDG_CACHE_HOME to a directory on a larger disk",
             ) from None
-    return Archive(path, _digest(path), path.stat().st_size, compression)
+    return Archive(path, user_files.sha256_of(path), path.stat().st_size, compression)
 
 
 def _write(client: docker.DockerClient, name: str, path: Path, program: tuple[str, ...]) -> None:
@@ -118,11 +119,3 @@ def _write(client: docker.DockerClient, name: str, path: Path, program: tuple[st
     except BaseException:
         Path(partial).unlink(missing_ok=True)
         raise
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(_BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()

@@ -23,7 +23,7 @@ from clusterctl.images.distribution.traces import Note
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, TransportError
-from clusterctl.transport.fanout import fan_out
+from clusterctl.transport.fanout import fan_out, taken
 
 _LOG = log.get(__name__)
 _RETRY_PAUSE_S = 2.0
@@ -185,7 +185,7 @@ class Drive:
                             archive,
                             spread.tries.get(transfer.target, 0),
                         )
-                    ended = self._ended.get()
+                    ended = taken(self._ended)
                     if ended.crash is not None:
                         raise ended.crash
                     if ended.transfer is None:

@@ -25,8 +25,9 @@ case $1 in
     at=$(($(have)))
     [ "$at" -eq "$2" ] || { echo "the archive here has $at bytes, not $2" >&2; exit 1; }
     exec 3<&0
-    cat <&3 >> "$part" &
-    echo $! > "$adder"
+    # The number is there before the first byte: the next sender may ask as soon as it sees some.
+    # shellcheck disable=SC2016  # of the inner shell, which becomes cat
+    sh -c 'echo $$ > "$0" && exec cat' "$adder" <&3 >> "$part" &
     wait $!
     status=$?
     [ "$status" -lt 128 ] || { echo "another sender has taken over" >&2; exit 1; }
