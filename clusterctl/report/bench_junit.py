@@ -9,6 +9,7 @@ from clusterctl.report.junit import Suite, finished
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.runs import figure
 from clusterctl.results.record import Record
+from clusterctl.wording import counted
 
 
 def render(records: Iterable[Record]) -> str:
@@ -18,16 +19,16 @@ def render(records: Iterable[Record]) -> str:
 
 
 def _why(record: Record) -> str:
-    """Return the status of a run without failures, and the baseline figures that it missed."""
-    found = (record.document.get("proof") or {}).get("baseline")
-    said = trust_lines.baseline(found) if found else []
+    """Return the status of a run without failures, with the faults of its hardware and the baseline it missed."""
+    proof = record.document.get("proof") or {}
+    said = trust_lines.lines({name: proof[name] for name in ("health", "baseline") if proof.get(name)})
     return "\n".join([f"the run is {record.summary.status}", *said])
 
 
 def _suite(root: ElementTree.Element, record: Record) -> Suite:
     summary = record.summary
     suite = Suite(root, f"{summary.benchmark}.{summary.run}")
-    ranks = "no rank" if summary.np is None else f"{summary.np} rank{'s' * (summary.np != 1)}"
+    ranks = "no rank" if summary.np is None else f"{counted(summary.np, 'rank')}"
     what = f"{summary.benchmark}, {summary.library or 'no library'}, {ranks}"
     failures = (record.document.get("proof") or {}).get("failures") or ()
     for failure in failures:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
 
+from clusterctl.report.bench_series import BenchSeries, series
 from clusterctl.report.prometheus import family
 from clusterctl.results.record import Record, key_text
 
 _METRICS = {
     "clusterctl_bench_timestamp_seconds": "When the run began, in seconds since the epoch.",
-    "clusterctl_bench_ok": "Whether the run succeeded: 1, or 0 if it failed or did not meet its baseline.",
+    "clusterctl_bench_ok": "Whether the run succeeded: 1, or 0 if it failed, is doubtful or missed its baseline.",
+    "clusterctl_bench_hardware_events": "Faults and limits that a node's hardware reported during the run, by effect.",
     "clusterctl_bench_busbw_bytes_per_second": "Bus bandwidth of a collective by message size.",
     "clusterctl_bench_time_seconds": "Time of one operation of a collective by message size.",
     "clusterctl_bench_samples_per_second": "Images or sequences that all ranks trained on per second.",
     "clusterctl_bench_efficiency_ratio": "Throughput divided by the throughput of one rank and by the number of ranks.",
+    "clusterctl_bench_efficiency_between_nodes_ratio": (
+        "Throughput divided by the throughput of one node with as many ranks per node, and by the number of nodes."
+    ),
+    "clusterctl_bench_loss": "Loss of the last step of a training, the mean of all ranks.",
 }
 
 
@@ -49,17 +55,19 @@ def render(records: Iterable[Record]) -> str:
         moment = datetime.fromisoformat(summary.started_at.replace("Z", "+00:00")).timestamp()
         samples.add("clusterctl_bench_timestamp_seconds", labels, moment)
         samples.add("clusterctl_bench_ok", labels, int(summary.status == "ok"))
+        for (node, effect), count in _events(record).items():
+            here = {**labels, "node": node, "effect": effect}
+            samples.add("clusterctl_bench_hardware_events", here, count)
         if summary.status == "failed":
             continue  # the figures of a failed run are not reliable
-        _add_rows(samples, record, labels)
-        _add_points(samples, record)
+        for one in series(record.document):
+            _add(samples, record, one)
     blocks = [family(name, _METRICS[name], found.values()) for name, found in samples.found.items()]
     return "\n".join(line for block in blocks for line in block) + "\n"
 
 
 def _last_key(record: Record) -> Mapping[str, str]:
-    keys: dict[str, Any] = (record.document.get("proof") or {}).get("keys") or {}
-    return keys[max(keys, key=int)] if keys else {}
+    return next(series(record.document)).key
 
 
 def _labels(record: Record, key: Mapping[str, str]) -> dict[str, object]:
@@ -72,26 +80,36 @@ def _labels(record: Record, key: Mapping[str, str]) -> dict[str, object]:
         "nodes": key.get("nodes", ""),
         "hardware": summary.hardware or "",
         "configuration": hashlib.sha256(key_text(key).encode()).hexdigest()[:12] if key else "",
+        "variant": "",
     }
 
 
-def _add_rows(samples: _Samples, record: Record, labels: dict[str, object]) -> None:
-    for row in record.document.get("rows") or ():
-        here = {**labels, "size_bytes": row["size_bytes"]}
+def _events(record: Record) -> Counter[tuple[str, str]]:
+    """Return the number of events of ``proof.health`` by node and effect."""
+    health = (record.document.get("proof") or {}).get("health") or {}
+    return Counter((str(event["node"]), str(event["effect"])) for event in health.get("events") or ())
+
+
+_OF_POINTS = {
+    "samples_per_s": "clusterctl_bench_samples_per_second",
+    "efficiency": "clusterctl_bench_efficiency_ratio",
+    "efficiency_between_nodes": "clusterctl_bench_efficiency_between_nodes_ratio",
+    "loss": "clusterctl_bench_loss",
+}
+
+
+def _add(samples: _Samples, record: Record, one: BenchSeries) -> None:
+    """Add the figures of a run or of a variant."""
+    own = {"library": one.library or "", "variant": one.variant or ""}
+    for row in one.rows:
+        here = {**_labels(record, one.key), **own, "size_bytes": row["size_bytes"]}
         if row.get("busbw_gbps") is not None:
             samples.add("clusterctl_bench_busbw_bytes_per_second", here, row["busbw_gbps"] * 1e9)
         if row.get("time_us") is not None:
             samples.add("clusterctl_bench_time_seconds", here, row["time_us"] / 1e6)
-
-
-def _add_points(samples: _Samples, record: Record) -> None:
-    keys = (record.document.get("proof") or {}).get("keys") or {}
-    for point in record.document.get("points") or ():
-        here = _labels(
-            record, keys.get(str(point["np"])) or {"np": str(point["np"]), "nodes": str(point["nodes"])}
-        )
-        value = point.get("images_per_s") or point.get("sequences_per_s")
-        if value:
-            samples.add("clusterctl_bench_samples_per_second", here, value)
-        if point.get("efficiency") is not None:
-            samples.add("clusterctl_bench_efficiency_ratio", here, point["efficiency"])
+    for point in one.points:
+        np = str(point["np"])
+        here = {**_labels(record, one.keys.get(np) or {"np": np, "nodes": str(point["nodes"])}), **own}
+        for name, metric in _OF_POINTS.items():
+            if point.get(name) is not None:
+                samples.add(metric, here, point[name])

@@ -26,7 +26,7 @@ def verdict_part(verdict: Decision) -> check.Verdict:
 
     return check.Verdict(
         requirement=verdict.requirement,
-        status=check.VerdictStatus(verdict.status.value),
+        status=verdict.status,
         reason=verdict.reason,
         evidence=dict(verdict.evidence),
         warnings=tuple(verdict.warnings) or None,
@@ -35,9 +35,9 @@ def verdict_part(verdict: Decision) -> check.Verdict:
 
 def error_part(failure: Failure) -> NodeError:
     """Return the failure of a node as a part of documents."""
-    from clusterctl.documents.words import ErrorKind, NodeError
+    from clusterctl.documents.words import NodeError
 
-    return NodeError(kind=ErrorKind(failure.kind.value), message=failure.message, hint=failure.hint)
+    return NodeError(kind=failure.kind, message=failure.message, hint=failure.hint)
 
 
 def document_of(

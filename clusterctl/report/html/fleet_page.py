@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.html import page
 from clusterctl.report.html.run_page import Tile
 from clusterctl.report.text.failures import add_message
 from clusterctl.report.text.folding import Kinds
+from clusterctl.wording import counted
 
 SYMBOLS = {"met": "✓", "unmet": "✕", "unknown": "?", "not-applicable": "–"}
 """A sign for each verdict, so that the page does not depend on colours."""
@@ -67,10 +69,11 @@ def render(document: Mapping[str, Any], *, checked_at: str, next_lines: Sequence
     answered = [node for node in nodes if node["reachable"]]
     requirements = list(dict.fromkeys(v["requirement"] for node in answered for v in node["verdicts"]))
     answers = list(_answers(answered))
-    groups = _groups(answered, requirements)
+    cells_of = {node["name"]: _cells(node, requirements) for node in answered}
+    groups = matrix(cells_of)
     return page.render(
         "fleet.html.j2",
-        title=f"Fleet check \u00b7 {_counted(len(nodes), 'node')}",
+        title=f"Fleet check \u00b7 {counted(len(nodes), 'node')}",
         checked_at=checked_at,
         verdict=_verdict(document),
         tiles=_tiles(document, answered),
@@ -82,14 +85,10 @@ def render(document: Mapping[str, Any], *, checked_at: str, next_lines: Sequence
         requirements=requirements,
         symbols=SYMBOLS,
         groups=groups,
-        every=[_row((node,), requirements) for node in answered] if len(groups) < len(answered) else [],
+        every=rows_of_nodes(cells_of, groups),
         drift=[{**one, "nodes": nodeset.fold(one["nodes"])} for one in document["drift"]],
         one_node=len(answered) == 1,
     )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {_noun(count, noun)}"
 
 
 def _noun(count: int, noun: str) -> str:
@@ -127,14 +126,14 @@ def _tiles(document: Mapping[str, Any], answered: Sequence[Mapping[str, Any]]) -
             "Drift",
             str(len(document["drift"])),
             _noun(len(document["drift"]), "fact"),
-            f"on {_counted(drifting, 'node')}" if drifting else "",
+            f"on {counted(drifting, 'node')}" if drifting else "",
         ),
     ]
 
 
 def _of_requirements(answered: Sequence[Mapping[str, Any]], status: str) -> str:
     found = {v["requirement"] for node in answered for v in node["verdicts"] if v["status"] == status}
-    return f"of {_counted(len(found), 'requirement')}" if found else ""
+    return f"of {counted(len(found), 'requirement')}" if found else ""
 
 
 def _lost(nodes: Sequence[Mapping[str, Any]]) -> Iterator[LostNodes]:
@@ -146,11 +145,9 @@ def _lost(nodes: Sequence[Mapping[str, Any]]) -> Iterator[LostNodes]:
             add_message(kinds, (error["kind"],), error["message"], node["name"])
             hints[node["name"]] = error["hint"]
     for (kind, _), (message, names, differs) in kinds.found.items():
-        yield LostNodes(_named(names), kind, Kinds.said(message, differs), hints[names[0]])
-
-
-def _named(names: Sequence[str]) -> str:
-    return nodeset.fold(names) + (f" ({len(names)} nodes)" if len(names) > 1 else "")
+        yield LostNodes(
+            nodeset.fold_counted(names, " nodes"), kind, Kinds.said(message, differs), hints[names[0]]
+        )
 
 
 def _answers(answered: Sequence[Mapping[str, Any]]) -> Iterator[AnsweredAlike]:
@@ -196,25 +193,30 @@ def _warnings(answered: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str,
             for warning in verdict.get("warnings") or ():
                 kinds.add((verdict["requirement"],), warning, node["name"])
     for (requirement, _), (text, names, differs) in kinds.found.items():
-        yield requirement, _named(names), Kinds.said(text, differs)
+        yield requirement, nodeset.fold_counted(names, " nodes"), Kinds.said(text, differs)
 
 
-def _row(nodes: Sequence[Mapping[str, Any]], requirements: Sequence[str]) -> MatrixRow:
-    found = {verdict["requirement"]: verdict for verdict in nodes[0]["verdicts"]}
-    cells = tuple(
+def _cells(node: Mapping[str, Any], requirements: Sequence[str]) -> tuple[VerdictCell, ...]:
+    found = {verdict["requirement"]: verdict for verdict in node["verdicts"]}
+    return tuple(
         VerdictCell(one["status"], SYMBOLS[one["status"]], one["reason"])
         if one
         else VerdictCell("", "", "not checked")
         for one in (found.get(name) for name in requirements)
     )
-    return MatrixRow(nodeset.fold([node["name"] for node in nodes]), len(nodes), cells)
 
 
-def _groups(answered: Sequence[Mapping[str, Any]], requirements: Sequence[str]) -> list[MatrixRow]:
+def matrix(cells_of: Mapping[str, tuple[VerdictCell, ...]]) -> list[MatrixRow]:
     """Return one row for all nodes with the same verdicts, those with the most faults first."""
-    alike: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for node in answered:
-        found = {verdict["requirement"]: verdict["status"] for verdict in node["verdicts"]}
-        alike.setdefault(tuple(found.get(name, "") for name in requirements), []).append(node)
-    worst = sorted(alike, key=lambda statuses: -sum(status in _OPEN for status in statuses))
-    return [_row(alike[statuses], requirements) for statuses in worst]
+    alike = grouped((tuple(cell.symbol for cell in cells), node) for node, cells in cells_of.items())
+    rows = [MatrixRow(nodeset.fold(nodes), len(nodes), cells_of[nodes[0]]) for nodes in alike.values()]
+    return sorted(rows, key=lambda row: -sum(cell.status in _OPEN for cell in row.cells))
+
+
+def rows_of_nodes(
+    cells_of: Mapping[str, tuple[VerdictCell, ...]], groups: Sequence[MatrixRow]
+) -> list[MatrixRow]:
+    """Return one row for each node; none if the groups show the same."""
+    return (
+        [MatrixRow(name, 1, cells) for name, cells in cells_of.items()] if len(groups) < len(cells_of) else []
+    )

@@ -18,6 +18,12 @@ _BOUNDS = (0.02, 0.05, 0.10)
 """Deviations from the median at which the colour changes; below the first, a cell has no colour."""
 
 
+def shade(deviation: float) -> str:
+    """Return the style sheet's class for a deviation from the median."""
+    step = sum(abs(deviation) >= bound for bound in _BOUNDS)
+    return "h0" if step == 0 else f"{'below' if deviation < 0 else 'above'}{step}"
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One rank: its samples per second, 1.96 sigma of them, and its deviation from the median as a share."""
@@ -30,8 +36,7 @@ class Cell:
     @property
     def shade(self) -> str:
         """The style sheet's class: ``h0`` near the median, ``below1`` to ``below3``, ``above1`` to ``above3``."""
-        step = sum(abs(self.deviation) >= bound for bound in _BOUNDS)
-        return "h0" if step == 0 else f"{'below' if self.deviation < 0 else 'above'}{step}"
+        return shade(self.deviation)
 
     @property
     def says(self) -> str:

@@ -9,7 +9,7 @@ import jinja2
 from markupsafe import Markup
 
 from clusterctl import __version__, resources
-from clusterctl.documents.words import ComparisonWord
+from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.report.html import chart
 from clusterctl.report.text.table import noise_share, size
 from clusterctl.visible import visible

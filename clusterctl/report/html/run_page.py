@@ -10,12 +10,13 @@ from typing import Any
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.foreign import json_value
-from clusterctl.report.html import bounds, figures, page, trust, variants
+from clusterctl.report.html import bounds, figures, page, topology, trust, variants
 from clusterctl.report.html.chart import Chart
 from clusterctl.report.html.heat_map import of_proof
 from clusterctl.report.html.scale import duration
-from clusterctl.report.text.table import size
+from clusterctl.report.text.table import loss, size
 from clusterctl.results.record import Record
+from clusterctl.wording import counted
 
 SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_format": "channels_last"}
 """Fields of the key that the settings contain under another name."""
@@ -23,7 +24,7 @@ SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_f
 _SHOWN = {
     *("ranks", "library", "transports", "settings", "spread", "rates", "between_nodes", "failures", "keys"),
     *("hardware", "clusterctl_version", "expected", "repeats", "gpudirect", "baseline", "stragglers"),
-    "neighbours",
+    *("neighbours", "losses", "topology", "health", "slow"),
 }
 
 
@@ -51,6 +52,8 @@ class PointRow:
     per_rank: float
     spread: float | None
     efficiency: str
+    losses: str
+    """The loss of the first step and of the last one; empty if it was not recorded."""
 
 
 def render(record: Record) -> str:
@@ -71,6 +74,9 @@ def render(record: Record) -> str:
         tiles=_variant_tiles(compared) if len(compared) > 1 else _tiles(record, points, unit),
         failures=proof.get("failures") or (),
         ways=trust.ways(proof),
+        slow=trust.slow(proof),
+        health=trust.health(proof),
+        unread=(proof.get("health") or {}).get("unread") or (),
         below=trust.below(proof),
         baseline=trust.baseline_sentence(proof),
         stragglers=trust.stragglers(proof, np),
@@ -92,6 +98,7 @@ def render(record: Record) -> str:
         unit=unit,
         heat=of_proof(proof, np, unit),
         heat_heading="Per-rank deviation" if points else "Deviation by node",
+        topology=topology.of_proof(proof),
         ranks=proof.get("ranks") or (),
         key=key,
         settings=_beside_the_key(proof.get("settings") or {}, key),
@@ -116,11 +123,9 @@ def _charts(record: Record) -> list[Chart | None]:
 def title_of(record: Record) -> str:
     """Return one line with benchmark, ranks, nodes and hardware."""
     summary = record.summary
-    where = "no rank started"
-    if summary.np is not None:
-        nodes = f"{summary.nodes} node{'s' if summary.nodes != 1 else ''}"
-        where = f"{summary.np} rank{'s' if summary.np != 1 else ''} on {nodes}"
-        where = f"{where}, {summary.hardware}" if summary.hardware else where
+    where = summary.where
+    if summary.np is not None and summary.hardware:
+        where = f"{where}, {summary.hardware}"
     names = [str(one["name"]) for one in record.document.get("variants") or ()]
     if len(names) > 1:
         against = " against ".join(names)
@@ -178,9 +183,10 @@ def point_rows(document: Mapping[str, Any]) -> tuple[PointRow, ...]:
         if value is not None:
             np = int(point["np"])
             off = spread.get(str(np))
-            found.append(
-                PointRow(np, int(point["nodes"]), value, value / np, off, percent(point.get("efficiency")))
-            )
+            last = point.get("loss")
+            losses = "" if last is None else f"{loss(point.get('loss_first'))} to {loss(last)}"
+            share = percent(point.get("efficiency"))
+            found.append(PointRow(np, int(point["nodes"]), value, value / np, off, share, losses))
     return tuple(found)
 
 
@@ -194,7 +200,7 @@ def _variant_tiles(compared: Sequence[Mapping[str, Any]]) -> list[Tile]:
             note = f"highest bus bandwidth, at {size(best['size_bytes'])}"
             tiles.append(Tile(str(one["name"]), f"{best['busbw_gbps']['median']:.2f}", "GB/s", note))
         for point in (one.get("points") or ())[-1:]:
-            note = f"throughput of {point['np']} rank{'s' if point['np'] != 1 else ''}"
+            note = f"throughput of {counted(point['np'], 'rank')}"
             note += f", {point['word']}" if point.get("word") else ""
             value = _headline(point["samples_per_s"]["median"])
             tiles.append(Tile(str(one["name"]), value, f"{point['sample']}s/s", note))
@@ -209,7 +215,7 @@ def _wrong(rows: Sequence[Mapping[str, Any]], of: str = "") -> list[Tile]:
     checked = [row["wrong"] for row in rows if row.get("wrong") is not None]
     if not checked:
         return [Tile("Wrong elements", "?", "", "results were not checked")]
-    sizes = f"{len(rows)} size{'s' if len(rows) != 1 else ''}"
+    sizes = f"{counted(len(rows), 'size')}"
     note = (
         f"all {sizes} were checked"
         if len(checked) == len(rows)
@@ -253,7 +259,7 @@ def _tiles(record: Record, points: Sequence[PointRow], unit: str) -> list[Tile]:
     tiles += _wrong(rows)
     if points:
         last = points[-1]
-        ranks = f"{last.np} rank{'s' if last.np != 1 else ''}"
+        ranks = f"{counted(last.np, 'rank')}"
         tiles.append(Tile("Throughput", _headline(last.samples_per_s), unit, f"of {ranks}"))
         spread = f"\u00b1{last.spread:.1f} (1.96\u03c3)" if last.spread is not None else "spread unknown"
         tiles.append(Tile("Per rank", f"{last.per_rank:.1f}", unit, spread))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clusterctl.report.text import trust as lines_of
 from clusterctl.report.text.baseline import noisy_lines
 from clusterctl.report.text.table import size
 
@@ -95,6 +96,18 @@ def baseline_sentence(proof: Mapping[str, Any]) -> str:
     more = [str(found.get("reason") or ""), *noisy_lines(noisy), str(found.get("hint") or "")]
     # Names in the sentence keep their case, so only the first letter is capitalised.
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (said, *more) if text)
+
+
+def health(proof: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the events of ``proof.health`` as lines of a table, the gravest first."""
+    order = ("grave", "doubtful", "note")
+    events = (proof.get("health") or {}).get("events") or ()
+    return sorted(events, key=lambda event: order.index(str(event["effect"])))
+
+
+def slow(proof: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each node or link that pairs confirmed as slow (``proof.slow``)."""
+    return lines_of.slow(proof["slow"]) if proof.get("slow") else []
 
 
 def stragglers(proof: Mapping[str, Any], np: int | None) -> Sequence[Mapping[str, Any]]:

@@ -11,7 +11,7 @@ from clusterctl.report.html import figures
 from clusterctl.report.html.chart import Chart
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text import variants as variants_table
-from clusterctl.report.text.table import noise_share, size
+from clusterctl.report.text.table import loss, noise_share, size
 
 Variant = Mapping[str, Any]
 
@@ -93,29 +93,60 @@ def repeats(variants: Sequence[Variant]) -> str:
 def table(variants: Sequence[Variant]) -> Table:
     """Return the ratios to the first variant, then the medians with the coefficients of variation of their repeats.
 
-    The ratios come first, where a narrow page shows them.
+    The ratios come first, where a narrow page shows them. A training has a row for each variant and number of ranks.
     """
-    training = any(one.get("points") for one in variants)
-    key, kind = ("np", "points") if training else ("size_bytes", "rows")
-    places = list(dict.fromkeys(int(row[key]) for one in variants for row in one.get(kind) or ()))
-    heads: list[tuple[str, str]] = [("ranks", "")] if training else [("size", ""), ("bytes", "")]
+    if any(one.get("points") for one in variants):
+        return _training(variants)
+    places = list(dict.fromkeys(int(row["size_bytes"]) for one in variants for row in one.get("rows") or ()))
+    heads: list[tuple[str, str]] = [("size", ""), ("bytes", "")]
     for one in variants[1:]:
         heads += [(str(one["name"]), f"/ {variants[0]['name']}"), ("noise", ""), ("", "")]
     for one in variants:
-        name = f"{one['name']} " if len(variants) > 1 else ""
-        heads += _training_heads(one, name) if training else _collective_heads(name)
+        heads += _collective_heads(f"{one['name']} " if len(variants) > 1 else "")
+    both = len(variants) == 1 and any(row.get("in_place") for row in variants[0].get("rows") or ())
+    heads += _collective_heads("in-place ") if both else []
     rows = []
     for place in sorted(places):
-        cells = [str(place)] if training else [size(place), str(place)]
+        cells = [size(place), str(place)]
         found = [
-            next((row for row in one.get(kind) or () if int(row[key]) == place), None) for one in variants
+            next((row for row in one.get("rows") or () if int(row["size_bytes"]) == place), None)
+            for one in variants
         ]
         for row in found[1:]:
             cells += _ratio(row)
         for row in found:
-            cells += _training_cells(row) if training else _collective_cells(row)
+            cells += _collective_cells(row)
+        cells += _collective_cells((found[0] or {}).get("in_place")) if both else []
         rows.append(tuple(cells))
-    return Table(tuple(heads), tuple(rows), not training)
+    return Table(tuple(heads), tuple(rows), sized=True)
+
+
+def _training(variants: Sequence[Variant]) -> Table:
+    points = [(one, point) for one in variants for point in one.get("points") or ()]
+    several = len(variants) > 1
+    between = any(point.get("efficiency_between_nodes") is not None for _, point in points)
+    losses = any(point.get("loss") is not None for _, point in points)
+    repeated = any(point["samples_per_s"].get("cv") is not None for _, point in points)
+    # What a narrow page shows comes first.
+    heads = [
+        ("variant" if several else "ranks", ""), *([("ranks", "")] if several else []), ("nodes", ""),
+        *([("speed", f"/ {variants[0]['name']}"), ("noise", ""), ("", "")] if several else []),
+        ("throughput", f"{points[0][1]['sample']}s/s"), *([("varies", "%")] if repeated else []),
+        *([("last loss", "")] if losses else []), ("efficiency", ""),
+        *([("between nodes", "")] if between else []), *([("first loss", "")] if losses else []),
+    ]  # fmt: skip
+    rows = [
+        (
+            *([str(one["name"])] if several else []), str(point["np"]), str(point["nodes"]),
+            *((["", "", ""] if one is variants[0] else _ratio(point)) if several else []),
+            f"{point['samples_per_s']['median']:.1f}", *([_varies(point["samples_per_s"])] if repeated else []),
+            *([loss(point.get("loss"))] if losses else []), percent(point.get("efficiency")),
+            *([percent(point.get("efficiency_between_nodes"))] if between else []),
+            *([loss(point.get("loss_first"))] if losses else []),
+        )
+        for one, point in sorted(points, key=lambda pair: int(pair[1]["np"]))
+    ]  # fmt: skip
+    return Table(tuple(heads), tuple(rows), sized=False)
 
 
 def proven(variants: Sequence[Variant]) -> list[tuple[str, list[str]]]:
@@ -128,12 +159,6 @@ def _collective_heads(name: str) -> list[tuple[str, str]]:
     return [(f"{name}time", "\u00b5s"), ("varies", "%"), (f"{name}busbw", "GB/s")]
 
 
-def _training_heads(one: Variant, name: str) -> list[tuple[str, str]]:
-    points = one.get("points") or ()
-    unit = f"{points[0]['sample']}s/s" if points else ""
-    return [(name.strip() or "throughput", unit), ("varies", "%"), ("efficiency", "")]
-
-
 def _varies(spread: Mapping[str, Any]) -> str:
     return "-" if spread.get("cv") is None else f"{spread['cv'] * 100:.1f}"
 
@@ -144,13 +169,6 @@ def _collective_cells(row: Mapping[str, Any] | None) -> list[str]:
     busbw = row.get("busbw_gbps")
     speed = "-" if busbw is None else f"{busbw['median']:.2f}"
     return [f"{row['time_us']['median']:.2f}", _varies(row["time_us"]), speed]
-
-
-def _training_cells(row: Mapping[str, Any] | None) -> list[str]:
-    if row is None:
-        return ["-"] * 3
-    speed = row["samples_per_s"]
-    return [f"{speed['median']:.1f}", _varies(speed), percent(row.get("efficiency"))]
 
 
 def _ratio(row: Mapping[str, Any] | None) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from enum import Enum
 from functools import cached_property
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from clusterctl.documents.kinds import ErrorRole
 from clusterctl.inventory.field_types import RequirementName
 
 WINDOW_CHARACTERS = 1000
@@ -16,26 +16,6 @@ WINDOW_CHARACTERS = 1000
 
 # An unbounded repeat of a group or of "any character" can take exponential time on a long line.
 _UNBOUNDED = re.compile(r"(?<!\\)\)[*+]|(?<!\\)\)\{\d+,\}|(?<!\\)\.[*+]|(?<!\\)\.\{\d+,\}|\\S[*+]\?\\S[*+]")
-
-
-class Role(str, Enum):
-    """The place of an error in a chain of causes; the most likely root cause is first."""
-
-    FAULT = "fault"
-    """Hardware, driver or kernel report a defect; listed first."""
-    CAUSE = "cause"
-    """A state or setting that ends the run."""
-    SLOW_PATH = "slow-path"
-    """The run continues, but slower than possible."""
-    NOTE = "note"
-    """Further information; rarely the reason why a run ended."""
-    CONSEQUENCE = "consequence"
-    """The result of another failure, on this rank or another."""
-
-    @property
-    def rank(self) -> int:
-        """Return the place in the order of causes; 0 is first."""
-        return list(Role).index(self)
 
 
 def _safe_pattern(text: str) -> str:
@@ -77,7 +57,7 @@ class KnownError(_Part):
     id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     tool: Line | Annotated[str, StringConstraints(min_length=2)]
     """The program that prints it."""
-    role: Role = Role.CAUSE
+    role: ErrorRole = ErrorRole.CAUSE
     match: Annotated[tuple[Match, ...], Field(min_length=1)]
     examples: Annotated[tuple[Line, ...], Field(min_length=1)]
     """Lines as the tool prints them, one for each match."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
+from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.table import size
 from clusterctl.transport.base import Completed
@@ -24,18 +25,10 @@ def errors(answers: Mapping[str, Completed]) -> str:
 
 def statuses(answers: Mapping[str, Completed]) -> str:
     """Return which nodes ended with which status; empty if all ended with 0."""
-    found: dict[int, list[str]] = {}
-    for name, done in answers.items():
-        found.setdefault(done.returncode, []).append(name)
+    found = grouped((done.returncode, name) for name, done in answers.items())
     if not any(found):
         return ""
-    return "; ".join(f"status {status}: {named(found[status])}" for status in sorted(found))
-
-
-def named(names: Iterable[str]) -> str:
-    """Return node names folded, with their number if there are several: ``gpu[01-04] (4)``."""
-    given = list(names)
-    return nodeset.fold(given) + (f" ({len(given)})" if len(given) > 1 else "")
+    return "; ".join(f"status {status}: {nodeset.fold_counted(found[status])}" for status in sorted(found))
 
 
 def streamed(name: str, line: str) -> str:
@@ -48,13 +41,11 @@ def _blocks(
     same: Callable[[Completed], object],
     shown: Callable[[Completed], tuple[str, bytes, int]],
 ) -> Iterator[str]:
-    alike: dict[object, list[str]] = {}
-    for name, done in answers.items():
-        alike.setdefault(same(done), []).append(name)
+    alike = grouped((same(done), name) for name, done in answers.items())
     for names in alike.values():
         words, data, cut = shown(answers[names[0]])
         part = f", the first {size(len(data))} of {size(len(data) + cut)}" if cut else ""
-        yield f"{_HEAD}{named(names)}{words}{part}"
+        yield f"{_HEAD}{nodeset.fold_counted(names)}{words}{part}"
         if data:
             yield _quoted(data)
 

@@ -8,6 +8,7 @@ from clusterctl.benchmarks.key import ABSENT
 from clusterctl.documents.baseline import Published
 from clusterctl.report.text.table import columns, fits, size, with_notes
 from clusterctl.results.baseline import ENOUGH_REPEATS, Baseline, BaselineEntry, Series
+from clusterctl.wording import counted
 
 
 def _percent(value: float | None) -> str:
@@ -43,7 +44,7 @@ def _needs(repeats: int | None) -> str:
 
 def _repeats(entry: BaselineEntry) -> str:
     runs = len(entry.runs)
-    return f"{entry.repeats} repeat{'s' * (entry.repeats != 1)} from {runs} run{'s' * (runs != 1)}"
+    return f"{counted(entry.repeats, 'repeat')} from {counted(runs, 'run')}"
 
 
 def recorded(baseline: Baseline) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.documents.bench import BenchResult
 from clusterctl.report.text import trust as trust_lines
-from clusterctl.report.text.table import columns, size
+from clusterctl.report.text.table import columns, halves_above, loss, size
 
 
 def _figure(value: float | None, digits: int = 2) -> str:
@@ -34,16 +34,14 @@ def collective(result: BenchResult) -> str:
     if not both:
         return columns(["size", "time us", "algbw GB/s", "busbw GB/s", "wrong"], rows)
     table = columns(["size", *(2 * ["time us", "algbw", "busbw"]), "wrong"], rows)
-    heading = table.partition("\n")[0]
-    # The words begin above the columns of time, which are right-aligned.
-    first, second = heading.index("time us"), heading.rindex("time us")
-    return f"{'':{first}}{'out-of-place, GB/s':{second - first}}in-place, GB/s\n{table}"
+    return halves_above(table, "out-of-place, GB/s", "in-place, GB/s")
 
 
 def training(result: BenchResult) -> str:
-    """Return the scaling curve of a training run, with the efficiency between nodes if it was measured."""
+    """Return the scaling curve of a training run with its losses, and the efficiency between nodes if measured."""
     spread = result.proof.get("spread", {})
     counted = "images" if result.points[0].images_per_s is not None else "sequences"
+    with_loss = any(point.loss is not None for point in result.points)
     rows = [
         [
             str(point.np),
@@ -51,10 +49,12 @@ def training(result: BenchResult) -> str:
             f"{point.samples_per_s:.1f}",
             f"{point.samples_per_s / point.np:.1f} +-{spread.get(str(point.np), 0.0):.1f}",
             percent(point.efficiency),
+            *((loss(point.loss_first), loss(point.loss)) if with_loss else ()),
         ]
         for point in result.points
     ]
-    text = columns(["ranks", "nodes", f"{counted}/s", f"{counted}/s per rank", "efficiency"], rows)
+    heads = ["ranks", "nodes", f"{counted}/s", f"{counted}/s per rank", "efficiency"]
+    text = columns([*heads, *(("first loss", "last loss") if with_loss else ())], rows)
     for figure in result.proof.get("between_nodes", ()):
         text += f"\nbetween nodes, {figure['nodes']} against 1: {percent(figure['efficiency'])}"
     return text
@@ -72,7 +72,10 @@ def _kind(result: BenchResult) -> str:
 def render(result: BenchResult) -> str:
     """Return a result as text: benchmark, placement of its ranks, and its table if it has one."""
     title = f"{result.benchmark}{_kind(result)}, library {result.library or '-'}, launcher {result.launcher or '-'}"
-    lines = [title, _where(result)]
+    if not (result.library or result.launcher or result.rows or result.points):
+        lines = [f"{result.benchmark}: no rank was started"]  # the nodes did not permit a plan
+    else:
+        lines = [title, _where(result)]
     if result.rows:
         lines.append(collective(result))
     if result.avg_busbw_gbps is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,8 @@ from clusterctl.facts import drift as drifting
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.failures import failure_lines
 from clusterctl.report.text.folding import Kinds, named
-from clusterctl.report.text.wrapping import wrapped
+from clusterctl.report.text.wrapping import wrapped, wrapped_message
+from clusterctl.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.facts.drift import Deviation
@@ -58,34 +59,26 @@ def folded(
     if answered:
         rows = list(_rows(kinds, len(answered), WORST_FIRST if every else WORST_FIRST[:2]))
         alike = all(row.nodes == "all" for row in rows)
-        lines = [_head(answered), *_table(rows, alike=alike, width=width)]
+        lines = [nodeset.fold_counted(answered, " nodes"), *_table(rows, alike=alike, width=width)]
         if not every:
             lines += _folded_lines(kinds, len(answered), width)
         blocks.append("\n".join([*lines, *_warnings(warnings, len(answered), width)]))
     if verdicts.failures:
-        blocks.append(unreachable(verdicts.failures, reasons=reasons))
+        blocks.append(unreachable(verdicts.failures, width, reasons=reasons))
     return "\n\n".join(blocks)
 
 
-def unreachable(failures: Mapping[str, Failure], *, reasons: bool = True) -> str:
+def unreachable(failures: Mapping[str, Failure], width: int | None = None, *, reasons: bool = True) -> str:
     """Return the unreachable nodes, with their reasons and hints below them."""
     lines = failure_lines(failures) if reasons else ()
     indented = (f"  {line}".replace("\n", "\n  ") for line in lines)
-    return "\n".join([f"unreachable: {named(list(failures), 10**6)}", *indented])
+    return wrapped_message("\n".join([f"unreachable: {named(list(failures), 10**6)}", *indented]), width)
 
 
 def summary_line(summary: Mapping[str, int], nodes: int) -> str:
     """Return the number of nodes and verdicts in one line, from the summary of a ``clusterctl.check/1`` document."""
     counts = ", ".join(f"{summary[status.replace('-', '_')]} {status}" for status in WORST_FIRST)
-    return f"Checked {_counted(nodes, 'node')}: {counts}; {summary['unreachable']} unreachable"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _head(names: Collection[str]) -> str:
-    return nodeset.fold(names) + (f" ({len(names)} nodes)" if len(names) > 1 else "")
+    return f"Checked {counted(nodes, 'node')}: {counts}; {summary['unreachable']} unreachable"
 
 
 def _kinds(answered: Mapping[str, tuple[Decision, ...]]) -> tuple[dict[str, Kinds], Kinds]:

@@ -12,7 +12,6 @@ from clusterctl.documents.results import (
     ComparisonDocument,
     Difference,
 )
-from clusterctl.documents.words import ComparisonWord
 from clusterctl.report.text.table import columns, noise_share, size
 from clusterctl.report.text.wrapping import wrapped
 from clusterctl.results.comparison import Comparison, Figure
@@ -45,7 +44,7 @@ def to_document(found: Comparison) -> dict[str, Any]:
 def _figure(figure: Figure, collective: bool) -> ComparedBandwidth | ComparedThroughput:
     ratio = None if figure.ratio is None else round(figure.ratio, 4)
     noise = None if figure.noise is None else round(figure.noise, 4)
-    word = None if figure.word is None else ComparisonWord(figure.word.value)
+    word = figure.word
     if collective:
         return ComparedBandwidth(
             busbw_gbps=figure.value, time_us=figure.time_us, ratio=ratio, noise=noise, word=word
@@ -91,12 +90,9 @@ def once_words(found: Comparison) -> str:
 
 
 def _run(name: str, run: Summary, repeats: int, variant: str | None) -> str:
-    where = "no rank started"
-    if run.np is not None:
-        where = f"{run.np} rank{'s' * (run.np != 1)} on {run.nodes} node{'s' * (run.nodes != 1)}"
     how = "measured once" if repeats == 1 else f"{repeats} repeats"
     first = f" (compared: its first variant, {variant})" if variant else ""
-    return f"{name}: run {run.run}, {run.benchmark}, library {run.library or '-'}{first}, {where}, {how}"
+    return f"{name}: run {run.run}, {run.benchmark}, library {run.library or '-'}{first}, {run.where}, {how}"
 
 
 def render(found: Comparison, width: int | None = None) -> str:

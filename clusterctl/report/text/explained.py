@@ -6,18 +6,20 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from clusterctl.documents.explain import ErrorRole, Explain, KnownError, LogRead
+from clusterctl.documents.explain import Explain, KnownError, LogRead
 from clusterctl.documents.explain import LogLine as ShownLine
+from clusterctl.documents.kinds import ErrorRole
 from clusterctl.inventory import nodeset
-from clusterctl.report.known_errors.model import Role
 from clusterctl.report.known_errors.scan import LogFile, LogLine, Occurrence
+from clusterctl.report.text.wrapping import below
+from clusterctl.wording import counted
 
 _TITLES = {
-    Role.FAULT: "Broken (look here first)",
-    Role.CAUSE: "Likely causes",
-    Role.SLOW_PATH: "Slower than it could be",
-    Role.NOTE: "Worth knowing",
-    Role.CONSEQUENCE: "Consequences of something else",
+    ErrorRole.FAULT: "Broken (look here first)",
+    ErrorRole.CAUSE: "Likely causes",
+    ErrorRole.SLOW_PATH: "Slower than it could be",
+    ErrorRole.NOTE: "Worth knowing",
+    ErrorRole.CONSEQUENCE: "Consequences of something else",
 }
 _SHOWN_PLACES = 40
 
@@ -46,7 +48,7 @@ def to_document(
         findings=tuple(
             KnownError(
                 id=finding.entry.id,
-                role=ErrorRole(finding.entry.role.value),
+                role=finding.entry.role,
                 tool=finding.entry.tool,
                 count=finding.count,
                 first=_line(finding.first),
@@ -63,7 +65,7 @@ def to_document(
             for finding in found
         ),
         unexplained=tuple(_line(line) for line in left_over),
-        summary={ErrorRole(role.value): sum(f.entry.role is role for f in found) for role in Role},
+        summary={role: sum(f.entry.role is role for f in found) for role in ErrorRole},
     ).document()
 
 
@@ -91,26 +93,11 @@ def _places(finding: dict[str, Any], several_files: bool) -> str:
     return place
 
 
-def _wrapped(label: str, text: str, width: int) -> list[str]:
-    indent = " " * 9
-    return textwrap.wrap(
-        text,
-        width=width,
-        initial_indent=f"  {label:<7}",
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
 def _in_full(finding: dict[str, Any], width: int, several_files: bool) -> list[str]:
     lines = [f"* {finding['id']} ({finding['tool']}): {_places(finding, several_files)}"]
     lines.append(f"  | {finding['first']['text']}")
-    lines += _wrapped("means", finding["meaning"], width)
-    lines += _wrapped("cause", finding["cause"], width)
-    lines += _wrapped("fix", finding["fix"], width)
-    if finding["check"]:
-        lines += _wrapped("check", finding["check"], width)
+    for label, key in (("means", "meaning"), ("cause", "cause"), ("fix", "fix"), ("check", "check")):
+        lines += below(f"  {label:<7}", finding[key] or "", 9, width)
     lines += [f"  source {source}" for source in finding["sources"]]
     return lines
 
@@ -119,18 +106,15 @@ def render(document: dict[str, Any], *, width: int = 100) -> str:
     """Return a ``clusterctl.explain/1`` document as text; consequences take one line each if a cause was found."""
     several = len(document["files"]) > 1
     findings = document["findings"]
-    read = ", ".join(
-        f"{file['name']} ({file['lines']} line{'' if file['lines'] == 1 else 's'})"
-        for file in document["files"][:8]
-    )
+    read = ", ".join(f"{file['name']} ({counted(file['lines'], 'line')})" for file in document["files"][:8])
     if len(document["files"]) > 8:
         read += f" and {len(document['files']) - 8} more"
     lines = [f"read {read or 'nothing'}"]
-    causes_known = any(f["role"] in (Role.FAULT.value, Role.CAUSE.value) for f in findings)
+    causes_known = any(f["role"] in (ErrorRole.FAULT.value, ErrorRole.CAUSE.value) for f in findings)
     unexplained = [] if causes_known else _unexplained(document, several)
     if not findings:
         lines += ["", "The catalogue of known errors matches no line."]
-    elif all(finding["role"] == Role.CONSEQUENCE.value for finding in findings):
+    elif all(finding["role"] == ErrorRole.CONSEQUENCE.value for finding in findings):
         lines += ["", "The cause is not in the catalogue; only its consequences are."]
     lines += unexplained
     for role, title in _TITLES.items():
@@ -139,7 +123,7 @@ def render(document: dict[str, Any], *, width: int = 100) -> str:
             continue
         lines += ["", f"{title}:"]
         for finding in here:
-            if role is Role.CONSEQUENCE and causes_known:
+            if role is ErrorRole.CONSEQUENCE and causes_known:
                 lines.append(f"* {finding['id']} ({finding['tool']}): {_places(finding, several)}")
                 lines += textwrap.wrap(finding["meaning"], width, initial_indent="  ", subsequent_indent="  ")
             else:

@@ -8,6 +8,7 @@ from typing import Any
 
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.table import columns, fits, with_notes
+from clusterctl.wording import counted
 
 _LONGEST = 60
 
@@ -26,7 +27,7 @@ def list_text(document: Mapping[str, Any]) -> str:
         for key, nodes in alike.items()
     ]  # fmt: skip
     count = len(document["nodes"])
-    head = f"{document['source'] or 'this machine'}: {count} node{'' if count == 1 else 's'}"
+    head = f"{document['source'] or 'this machine'}: {counted(count, 'node')}"
     table = columns(("nodes", "addresses", "user", "port", "groups"), rows, left=(0, 1, 2, 4))
     return f"{head}, launcher {document['launcher']}\n\n{table}"
 

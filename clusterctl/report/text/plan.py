@@ -24,6 +24,7 @@ from clusterctl.requirements.steps import (
     WriteFile,
     WriteValue,
 )
+from clusterctl.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.plan.file_diff import Present
@@ -90,7 +91,7 @@ def change_of(planned: PlannedStep, present: Mapping[str, Present]) -> Change:
 
 
 def _file(step: WriteFile | WriteBlock, present: Present | None) -> tuple[str, str]:
-    """Return the sign of a written file, and what its diff does not show: a new file, or another mode."""
+    """Return the sign of a written file, and what its diff does not show: a new file, another mode, or no change."""
     mode = f"{step.mode:o}"
     if present is None:
         return ADD, ""
@@ -98,7 +99,8 @@ def _file(step: WriteFile | WriteBlock, present: Present | None) -> tuple[str, s
         return ADD, f"new file, mode {mode}"
     if isinstance(step, WriteFile) and present.mode is not None and present.mode != step.mode:
         return CHANGE, f"mode {present.mode:o} -> {mode}"
-    return CHANGE, ""
+    # An interrupted run may have written the file before its journal recorded the end of the step.
+    return CHANGE, "already as planned" if present.text == file_diff.after(step, present) else ""
 
 
 def _packages(step: InstallPackages) -> tuple[str, ...]:
@@ -156,7 +158,7 @@ def _joined(changes: Sequence[Change]) -> tuple[Change, ...]:
 def _block(nodes: Sequence[NodeChanges], columns: int | None) -> str:
     names = [node.node for node in nodes]
     first = nodes[0]
-    title = nodeset.fold(names) + (f" ({len(names)} nodes)" if len(names) > 1 else "")
+    title = nodeset.fold_counted(names, " nodes")
     title = f"{title}: {first.head}" if first.head else title
     if not first.changes:
         return "\n".join(wrapped(f"{title}: {first.instead}", columns))
@@ -196,12 +198,7 @@ def _details(by_node: Mapping[str, tuple[str, ...]]) -> list[str]:
     return [*found, f"... {more} more variants on other nodes"] if more > 0 else found
 
 
-def many(count: int, noun: str) -> str:
-    """Return a number with its noun in the singular or plural."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def counted(nodes: Iterable[NodeChanges]) -> str:
+def size_of(nodes: Iterable[NodeChanges]) -> str:
     """Return the size of the work: ``20 changes on 4 nodes, 2 restarts, 0 reboots``."""
     busy = [[c for c in node.changes if c.sign != LEAVE] for node in nodes]
     busy = [changes for changes in busy if changes]
@@ -209,8 +206,8 @@ def counted(nodes: Iterable[NodeChanges]) -> str:
         return "no changes"
     every = [change for changes in busy for change in changes]
     restarts, reboots = sum(bool(c.restarts) for c in every), sum(c.reboots for c in every)
-    work = f"{many(len(every), 'change')} on {many(len(busy), 'node')}"
-    return f"{work}, {many(restarts, 'restart')}, {many(reboots, 'reboot')}"
+    work = f"{counted(len(every), 'change')} on {counted(len(busy), 'node')}"
+    return f"{work}, {counted(restarts, 'restart')}, {counted(reboots, 'reboot')}"
 
 
 def disturbed(nodes: Iterable[NodeChanges]) -> list[str]:

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.visible import visible
+from clusterctl.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -19,9 +21,7 @@ _DISPLAY_CLASS = "03"
 
 def remarks(facts: Mapping[str, NodeFacts], failures: Mapping[str, Failure]) -> list[str]:
     """Return a line for each set of nodes that are alike, and for those that did not answer."""
-    alike: dict[str, list[str]] = {}
-    for name, found in facts.items():
-        alike.setdefault(_described(found), []).append(name)
+    alike = grouped((_described(found), name) for name, found in facts.items())
     for name, failure in failures.items():
         alike.setdefault(f"did not answer ({failure.kind.value})", []).append(name)
     return [visible(f"{nodeset.fold(names)}: {text}") for text, names in alike.items()]
@@ -54,7 +54,7 @@ def _described(facts: NodeFacts) -> str:
     parts = [system.pretty_name if system is not None else "unknown system", _gpus(facts)]
     rdma = _rdma_names(facts)
     if rdma:
-        parts.append(f"{len(rdma)} RDMA device{'' if len(rdma) == 1 else 's'}")
+        parts.append(f"{counted(len(rdma), 'RDMA device')}")
     parts.append({"root": "login as root", "sudo": "root through sudo"}.get(facts.root.way, "no root"))
     return ", ".join(parts)
 

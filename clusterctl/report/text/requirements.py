@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from clusterctl.report.text.wrapping import below
 
 _LABEL = 11
 _NARROWEST = 40
@@ -48,11 +49,4 @@ def _below(start: str, text: str, indent: int, width: int | None) -> Iterator[st
     if width is None:
         yield f"{start}{text}"
         return
-    yield from textwrap.wrap(
-        text,
-        max(width, indent + _NARROWEST),
-        initial_indent=start,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    yield from below(start, text, indent, max(width, indent + _NARROWEST))

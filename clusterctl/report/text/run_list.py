@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from clusterctl import run_ids
-from clusterctl.documents.runs import ListedRun
+from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.table import columns, fits, with_notes
 
@@ -29,13 +29,14 @@ def render(runs: Sequence[ListedRun], width: int | None = None, now: datetime | 
 def said(one: ListedRun) -> str:
     """Return the outcome of a run, with its detail."""
     word = one.outcome.value
+    if one.outcome is RunOutcome.UNMET and one.detail:
+        return one.detail  # which may be "5 unreachable" alone
     return (one.detail if word in one.detail else f"{word}: {one.detail}") if one.detail else word
 
 
 def named(one: ListedRun) -> str:
     """Return the nodes of a run, folded, with their number if there are several."""
-    more = f" ({len(one.nodes)})" if len(one.nodes) > 1 else ""
-    return nodeset.fold(one.nodes) + more if one.nodes else "-"
+    return nodeset.fold_counted(one.nodes) or "-"
 
 
 def age(run: str, now: datetime) -> str:

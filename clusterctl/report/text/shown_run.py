@@ -7,6 +7,7 @@ from typing import Any
 
 from clusterctl.documents.locate import Locate
 from clusterctl.documents.runs import ListedRun
+from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.text import locate
 from clusterctl.report.text.run_list import named, said
@@ -72,8 +73,6 @@ def _verdicts(nodes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 def _folded(found: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield each distinct text once, with the names of its nodes."""
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for name, texts in found:
-        alike.setdefault(texts, []).append(name)
+    alike = grouped((texts, name) for name, texts in found)
     for texts, names in alike.items():
-        yield texts, nodeset.fold(names) + (f" ({len(names)})" if len(names) > 1 else "")
+        yield texts, nodeset.fold_counted(names)

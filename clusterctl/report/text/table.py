@@ -40,6 +40,14 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequ
     )
 
 
+def halves_above(table: str, first: str, second: str) -> str:
+    """Return a table below a line that names its two groups of columns; each group begins with ``time us``."""
+    heading = table.partition("\n")[0]
+    # The words begin above the columns of time, which are right-aligned.
+    left, right = heading.index("time us"), heading.rindex("time us")
+    return f"{'':{left}}{first:{right - left}}{second}\n{table}"
+
+
 def fits(table: str, width: int) -> bool:
     """Return whether all lines fit into the width."""
     return max(map(len, table.splitlines())) <= width
@@ -51,3 +59,8 @@ def with_notes(table: str, notes: Sequence[str], width: int) -> str:
     indent = " " * 4
     told = (textwrap.fill(n, max(20, width), initial_indent=indent, subsequent_indent=indent) for n in notes)
     return "\n".join([head, *(f"{row}\n{note}" for row, note in zip(rows, told, strict=True))])
+
+
+def loss(value: float | None) -> str:
+    """Return a loss with four digits after the point; ``-`` for None."""
+    return "-" if value is None else f"{value:.4f}"

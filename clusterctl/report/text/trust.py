@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from clusterctl.grouping import grouped
+from clusterctl.report.text import health, topology
 from clusterctl.report.text.baseline import noisy_lines
 from clusterctl.report.text.table import size
 
@@ -84,9 +86,7 @@ def baseline(entry: Mapping[str, Any]) -> list[str]:
 
 def paths(entry: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return one line for the ranks of each path (``proof.paths``), with the calls in front of NCCL."""
-    ranks: dict[str, list[int]] = {}
-    for path in entry:
-        ranks.setdefault(_path(path), []).append(path["rank"])
+    ranks = grouped((_path(path), path["rank"]) for path in entry)
     if not ranks:
         return [
             "collective_core took no call (its NCCL-symbol library did not report): the figures are NCCL's alone"
@@ -114,6 +114,8 @@ def _path(entry: Mapping[str, Any]) -> str:
 def usage(entry: Mapping[str, Any]) -> list[str]:
     """Return the lines on a variant's proven settings and on algorithms (``proof.usage``)."""
     found = [f"settings in effect: {name} ({by})" for name, by in entry["proven"].items()]
+    if calls := entry.get("mechanisms", {}).get("fp16"):
+        found.append(f"hook fp16: {calls} calls on each rank")
     if algorithms := _algorithms(entry["algorithms"]):
         found.append(f"algorithms: {algorithms}")
     if other := entry.get("same_algorithms_as"):
@@ -130,10 +132,23 @@ def _algorithms(calls: Sequence[Mapping[str, Any]]) -> str:
         if one["size_bytes"]:  # a barrier carries no data
             sizes.setdefault((one["operation"], one["algorithm"]), []).append(one["size_bytes"])
     return ", ".join(
-        f"{operation} {algorithm} {size(min(found))}"
+        " ".join(filter(None, (operation, algorithm, size(min(found)))))
         + (f"-{size(max(found))}" if len(set(found)) > 1 else "")
         for (operation, algorithm), found in sizes.items()
     )
+
+
+def slow(entry: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each node or link that pairs confirmed as slow (``proof.slow``), and what to do."""
+    told = []
+    for one in entry:
+        who = f"link {' - '.join(one['nodes'])}" if len(one["nodes"]) == 2 else str(one["nodes"][0])
+        where = f" rail {one['place']}" + (f" ({one['interface']})" if one["interface"] else "")
+        told.append(
+            f"DOUBTFUL: {who}{where if one['place'] or one['interface'] else ''} is {_share(1 - one['ratio'])} slower "
+            f"than pairs beside it (chance {one['chance']:.1g}), and all ranks wait for it"
+        )
+    return [*told, "  hint: clusterctl locate measures why"]
 
 
 def refused(entry: str) -> list[str]:
@@ -148,7 +163,8 @@ def sharing(entry: str) -> list[str]:
 
 _PARTS: dict[str, Callable[[Any], list[str]]] = {
     "refused": refused, "usage": usage, "paths": paths, "sharing": sharing, "expected": expected,
-    "gpudirect": gpudirect, "stragglers": stragglers, "baseline": baseline,
+    "gpudirect": gpudirect, "slow": slow, "stragglers": stragglers, "health": health.lines, "topology": topology.lines,
+    "baseline": baseline,
 }  # fmt: skip
 
 

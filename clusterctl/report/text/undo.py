@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from clusterctl.apply.execute import StepStatus
+from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.report.text import plan as plan_text
 from clusterctl.report.text.plan import CHANGE, LEAVE, Change, NodeChanges
 
@@ -22,7 +22,7 @@ def planned(outcomes: Mapping[str, UndoOutcome], width: int | None = None) -> st
         NodeChanges(name, tuple(map(_change, outcome.steps)), head=f"undo run {outcome.run}")
         for name, outcome in outcomes.items()
     ]
-    end = [*plan_text.disturbed(nodes), f"Plan: {plan_text.counted(nodes)}"]
+    end = [*plan_text.disturbed(nodes), f"Plan: {plan_text.size_of(nodes)}"]
     return "\n\n".join([plan_text.blocks(nodes, width), "\n".join(end)])
 
 
@@ -33,7 +33,7 @@ def done(
     nodes = []
     for name, outcome in outcomes.items():
         plan = {(s.requirement, s.description): s for s in listed[name].steps} if name in listed else {}
-        changed = [s for s in outcome.steps if s.status is StepStatus.CHANGED]
+        changed = [s for s in outcome.steps if s.status is AppliedStatus.CHANGED]
         changes = (_change(plan.get((s.requirement, s.description), s)) for s in changed)
         nodes.append(
             NodeChanges(name, tuple(plan_text.without_details(c) for c in changes if c.sign != LEAVE))
@@ -43,13 +43,13 @@ def done(
 
 def _named(nodes: Iterable[NodeChanges], width: int | None) -> str:
     busy = [node for node in nodes if node.changes]
-    return f"Undone: {plan_text.counted(busy)}\n{plan_text.blocks(busy, width)}" if busy else ""
+    return f"Undone: {plan_text.size_of(busy)}\n{plan_text.blocks(busy, width)}" if busy else ""
 
 
 def _change(step: StepOutcome) -> Change:
     sign, _, text = step.undo.partition(" ")
     notes = tuple(f"note: {note}" for note in step.notes)
-    if step.status is StepStatus.FAILED:
+    if step.status is AppliedStatus.FAILED:
         return Change(LEAVE, step.requirement, f"cannot be undone: {step.description}: {step.reason}", notes)
     if not text:
         return Change(CHANGE, step.requirement, f"take back: {step.description}", notes)

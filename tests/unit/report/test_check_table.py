@@ -68,7 +68,7 @@ def test_a_requirement_is_named_once_above_its_answers() -> None:
 
 
 def test_a_healthy_fleet_needs_two_lines() -> None:
-    skipped = Decision("acs", Status.NOT_APPLICABLE, "there is no GPU")
+    skipped = Decision("acs", Status.NOT_APPLICABLE, "the node has no GPU")
     lines = folded(HostMap({"n1": (MET, skipped), "n2": (MET, skipped)})).splitlines()
     assert lines == ["n[1-2] (2 nodes)", "met: memlock", "not-applicable: acs"]
 
@@ -82,6 +82,21 @@ def test_the_reason_of_an_unreachable_node_cannot_imitate_another_line() -> None
         "      hint: look",
         "      there",
     ]
+
+
+def test_the_reason_of_an_unreachable_node_breaks_between_words() -> None:
+    command = "`clusterctl check inventory.yaml --accept-new-host-keys`"
+    lost = Failure(FailureKind.ERROR, "its host key is not in ~/.ssh/known_hosts", f"run {command} again")
+    verdicts: HostMap[tuple[Decision, ...]] = HostMap({"n1": lost})
+    assert folded(verdicts, 44).splitlines() == [
+        "unreachable: n1",
+        "  n1: error: its host key is not in",
+        "      ~/.ssh/known_hosts",
+        "      hint: run",
+        f"          {command}",
+        "          again",
+    ]
+    assert folded(verdicts).splitlines()[2] == f"      hint: run {command} again"
 
 
 def test_the_summary_counts_nodes_and_verdicts() -> None:

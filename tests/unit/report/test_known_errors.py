@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from clusterctl.documents.kinds import ErrorRole
 from clusterctl.report.known_errors import topic_files
-from clusterctl.report.known_errors.model import KnownError, Match, Role
+from clusterctl.report.known_errors.model import KnownError, Match
 from clusterctl.report.known_errors.origin import origin_of
 from clusterctl.report.known_errors.scan import PIECE_BYTES, Scan
 from clusterctl.report.text import explained
@@ -240,4 +241,4 @@ def test_the_document_is_json_and_counts_by_role() -> None:
     first = document["findings"][0]
     assert first["check"] == "clusterctl check INVENTORY --only memlock"
     assert first["first"]["line"] == 4
-    assert [Role(finding["role"]).rank for finding in document["findings"]] == [1, 4, 4, 4]
+    assert [ErrorRole(finding["role"]).rank for finding in document["findings"]] == [1, 4, 4, 4]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from every_step import EVERY_KIND
 
-from clusterctl.apply.execute import StepOutcome, StepStatus
+from clusterctl.apply.execute import StepOutcome
 from clusterctl.apply.undo import UndoOutcome
-from clusterctl.plan.file_diff import Present
+from clusterctl.documents.kinds import AppliedStatus
+from clusterctl.plan.file_diff import Present, after
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep
 from clusterctl.report.text import plan as plan_text
 from clusterctl.report.text import undo as undo_text
@@ -16,6 +17,7 @@ from clusterctl.requirements.steps import (
     InstallPackages,
     Reboot,
     RestartUnit,
+    WriteBlock,
     WriteFile,
     WriteValue,
 )
@@ -52,6 +54,22 @@ def test_nodes_without_steps_say_what_is_left():
         "",
         "gpu02: nothing that bootstrap can do; unmet and left to you: memlock",
     ]
+
+
+def test_a_file_that_needs_no_change_says_so():
+    """The plan of a resumed run would otherwise show a change without its diff."""
+    block = PlannedStep("acs", WriteBlock("Write a block", "/etc/y", "a", "here"))
+    same = {
+        "/etc/x": Present(True, "a\n", 0o644, 2),
+        "/etc/y": Present(True, after(block.step, None), 0o600, 2),
+    }
+    assert _blocks({"gpu01": [_file(), block]}, {"gpu01": same}) == [
+        "gpu01:",
+        "  ~ acs  Write /etc/x (already as planned)",
+        "  ~ acs  Write a block (already as planned)",
+    ]
+    unknown = {"/etc/x": Present(True, None, 0o644, 2)}
+    assert "already" not in "\n".join(_blocks({"gpu01": [_file()]}, {"gpu01": unknown}))
 
 
 def test_a_file_shows_whether_it_is_new_its_mode_and_its_diff():
@@ -144,12 +162,12 @@ def test_the_size_counts_restarts_and_reboots_and_names_what_is_disturbed():
     restart = PlannedStep("docker", RestartUnit("Restart docker", "docker.service"))
     boot = PlannedStep("driver", Reboot("Reboot with the driver"))
     nodes = _shown({"gpu01": [_file(), restart], "gpu02": [restart, boot], "gpu03": []})
-    assert plan_text.counted(nodes) == "4 changes on 2 nodes, 2 restarts, 1 reboot"
+    assert plan_text.size_of(nodes) == "4 changes on 2 nodes, 2 restarts, 1 reboot"
     assert plan_text.disturbed(nodes) == [
         "Services that restart: docker.service on gpu[01-02]",
         "Nodes that reboot: gpu02",
     ]
-    assert plan_text.counted(_shown({"gpu03": []})) == "no changes"
+    assert plan_text.size_of(_shown({"gpu03": []})) == "no changes"
 
 
 @pytest.mark.parametrize("step", EVERY_KIND, ids=lambda step: step.kind)
@@ -163,7 +181,7 @@ def _undo(run, *steps):
 
 
 def _step(undo, **more):
-    return StepOutcome("r", "Write /etc/x", StepStatus.PLANNED, undo=undo, **more)
+    return StepOutcome("r", "Write /etc/x", AppliedStatus.PLANNED, undo=undo, **more)
 
 
 def test_an_undo_says_what_it_will_do():
@@ -194,13 +212,13 @@ def test_an_undo_says_what_it_will_do():
 
 def test_what_was_undone_is_listed_in_the_words_of_the_plan():
     listed = {"gpu01": _undo("RUN", _step("- remove /etc/x"))}
-    done = {"gpu01": _undo("RUN", StepOutcome("r", "Write /etc/x", StepStatus.CHANGED))}
+    done = {"gpu01": _undo("RUN", StepOutcome("r", "Write /etc/x", AppliedStatus.CHANGED))}
     assert undo_text.done(listed, done).splitlines() == [
         "Undone: 1 change on 1 node, 0 restarts, 0 reboots",
         "gpu01:",
         "  - r  remove /etc/x",
     ]
-    failed = {"gpu01": _undo("RUN", StepOutcome("r", "Write /etc/x", StepStatus.FAILED, reason="no"))}
+    failed = {"gpu01": _undo("RUN", StepOutcome("r", "Write /etc/x", AppliedStatus.FAILED, reason="no"))}
     assert undo_text.done(listed, failed) == ""
 
 

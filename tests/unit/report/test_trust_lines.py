@@ -8,7 +8,7 @@ from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import RankRate, TrainingRun
 from clusterctl.launch.fast_path import Trust
-from clusterctl.launch.measure import Measured, TrainingPoint
+from clusterctl.launch.measured import Measured, TrainingPoint
 from clusterctl.launch.request import Request
 from clusterctl.report.text import bench as table
 from clusterctl.report.text import trust as trust_lines

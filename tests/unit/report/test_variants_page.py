@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from result_documents import collective
 
+from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.report.html import run_page, variants
 from clusterctl.results.comparison import compare
-from clusterctl.results.noise import Word
 from clusterctl.results.record import from_document
 from clusterctl.results.store import RunFilter, Store
 
@@ -95,10 +95,11 @@ def test_a_training_counts_what_it_counts_and_lacks_what_it_lacks():
         variant("gloo", points=curve((90.0,), (300.0,))[:1]),
     )
     table = variants.table(found)
-    assert table.heads[4] == ("nccl", "sequences/s")
+    assert table.heads[6] == ("throughput", "sequences/s")
     assert table.rows == (
-        ("1", "1.500", "?", "", "101.0", "1.0", "98.00%", "90.0", "-", "98.00%"),
-        ("4", "-", "", "", "391.0", "0.3", "98.00%", "-", "-", "-"),
+        ("nccl", "1", "1", "", "", "", "101.0", "1.0", "98.00%"),
+        ("gloo", "1", "1", "1.500", "?", "", "90.0", "-", "98.00%"),
+        ("nccl", "4", "1", "", "", "", "391.0", "0.3", "98.00%"),
     )
     *none, scaling = variants.charts(found, [])
     assert none == [None, None]
@@ -108,7 +109,8 @@ def test_a_training_counts_what_it_counts_and_lacks_what_it_lacks():
 
 
 @pytest.mark.parametrize(
-    ("times_us", "word"), [((820.0, 823.0, 826.0), Word.FASTER), ((895.0, 904.0, 913.0), Word.SAME)]
+    ("times_us", "word"),
+    [((820.0, 823.0, 826.0), ComparisonWord.FASTER), ((895.0, 904.0, 913.0), ComparisonWord.SAME)],
 )
 def test_repeats_are_the_noise_of_a_comparison(times_us, word):
     one = record(TWO[0])

@@ -1,0 +1,42 @@
+"""The screen of ``accept --dry-run``: rows, nodes, and thresholds with their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clusterctl.documents.accept import AcceptPlan, PlannedRow, RowStatus
+from clusterctl.grouping import grouped
+from clusterctl.report.text.accept import WORDS
+from clusterctl.report.text.folding import Kinds, named
+
+
+def text(found: AcceptPlan) -> str:
+    """Return the plan for people."""
+    used = [row for row in found.rows if row.nodes or row.not_run]
+    unused = grouped(
+        (reason, row.row)
+        for row in found.rows
+        if row not in used
+        for reason in dict.fromkeys(row.not_applicable.values())
+    )
+    blocks = ["\n".join(_row(row)) for row in used]
+    lines = [f"not applicable: {', '.join(names)}: {reason}" for reason, names in unused.items()]
+    return "\n\n".join([*blocks, "\n".join(lines)] if lines else blocks)
+
+
+def _row(row: PlannedRow) -> Iterator[str]:
+    on = f" on {named(row.nodes)}" if row.nodes else ""
+    yield f"{row.row} ({row.tier.value}): {row.title}{on}"
+    for word, reasons in ((WORDS[RowStatus.NOT_RUN], row.not_run), ("not applicable", row.not_applicable)):
+        kinds = Kinds()
+        for name, reason in reasons.items():
+            kinds.add((), reason, name)
+        for said, names, differs in kinds.found.values():
+            yield f"    {word} on {named(names)}: {Kinds.said(said, differs)}"
+    if row.hardware and row.nodes:
+        yield f"    hardware: {', '.join(row.hardware)}"
+    for one in row.thresholds if row.nodes else ():
+        of = f" ({' or '.join(one.hardware)})" if one.hardware else ""
+        word = "" if "worse than the median" in one.when else f"{WORDS[one.verdict]} if "
+        yield f"    {word}{one.when}{of}"
+        yield f"        source: {one.source}"

@@ -1,0 +1,109 @@
+"""What ``locate`` prints and draws of a simulated run: the name first, why, and every pair."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from locate_documents import CRC, LINK, document, page, run_of
+
+from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.benchmarks.locate import Located, Unlike
+from clusterctl.benchmarks.locate_windows import LowWindow
+from clusterctl.documents.locate import LocateStatus, SuspectStatus
+from clusterctl.report.text import locate as report
+from clusterctl.results import locate as results
+from clusterctl.trust.dead_pairs import PairEnd, judge
+from clusterctl.trust.health import FleetHealth
+from clusterctl.workloads.locate.fleet import RankFleet
+
+
+@pytest.mark.parametrize(
+    ("found", "lines"),
+    [
+        (document(6, 2, sends={(2, 1): 0.3}, rails=("eth0", "eth1"), differences=(LINK,),
+                  health=FleetHealth({"n3": (CRC,), "n5": (CRC,)}, {})),
+         [r"n3 rail 1 \(eth1\): slow: (29|30|31) % slower than pairs beside it, low in 8 of 8 rounds and in \d+ conf.*",
+          r"    its other rails are well: this rail's NIC, cable or switch port",
+          r"    only when it sends \(\d+ % slower\), not when it receives: its transmitter, or the cable",
+          r"    differs from its peers: PCIe link of mlx5_1 16 GT/s x8, others 32 GT/s x16",
+          r"    during the run: mlx5_1 port 1: symbol_error grew by 1432 \(a bad cable\)",
+          r"the other 5 nodes: .*",
+          r"DOUBTFUL: the hardware reported faults during the run, on n5:", r"  n5 mlx5_1 port 1: .*"]),
+        (document(6, cables={(0, 3): 0.3}),
+         [r"link n1 - n4: slow: .*", r"    both nodes are well with all other partners: the path between these two",
+          r"the other 4 nodes: .*"]),
+        (document(6, 2, shared={4: 0.3}),
+         [*[r"n5 rail [01]: slow: .*",
+            r"    (well while the node's other rails pause: what its rails|all of its rails are slow: the host) .*",
+            r"    in both directions: .*"] * 2, r"the other 5 nodes: .*"]),
+        (document(6, unlike=(Unlike(5, "A100", "H100", 1),)),
+         [r"no node, rail or link was named as slow", r"n6: A100 \(most: H100\): not compared alone", r"6 nodes: .*"]),
+        (document(6, low_windows=(LowWindow(2, "gemm", (0, 1, 2), 0.6), LowWindow(2, "memory", (3,), 0.8))),
+         [r"no node, rail or link was named as slow",
+          r"window 2 of 3: n\[1-4\]: up to 40 % slower than in the best window of the .* \(matrix .*, copies .*\): .*",
+          r"6 nodes: .*"]),
+        (document(2), [r"the link of the two nodes: .*; with two nodes a slow link cannot be distinguished .*"]),
+    ],
+)  # fmt: skip
+def test_the_name_comes_first_and_below_it_what_the_tests_and_facts_show(found, lines):
+    head, *said = report.text(found).splitlines()
+    assert head.startswith("locate: ") and len(said) == len(lines), said
+    assert all(re.fullmatch(line, one) for line, one in zip(lines, said, strict=True)), said
+    drawn = page(found)
+    assert all(one.strip()[:40].split("'")[0] in drawn for one in said if one.startswith("    "))
+
+
+def test_a_run_without_names_says_so_and_what_is_undecided():
+    well = document(6)
+    assert report.text(well).splitlines()[1:2] == ["no node, rail or link was named as slow"]
+    slow = document(6, bad={(2, 0): 0.3})
+    open_one = slow.suspects[0].model_copy(update={"status": SuspectStatus.OPEN})
+    again = slow.model_copy(update={"status": LocateStatus.NONE, "suspects": (open_one,)})
+    lines = report.text(again).splitlines()
+    assert lines[1] == "no node, rail or link was named as slow; run locate again to decide what is undecided"
+    assert lines[2].startswith("n3: undecided, may be slow: ")
+
+
+def test_equal_rates_are_printed_once():
+    found = document(2)
+    rates = tuple(one.model_copy(update={"gbps": 0.579}) for one in found.rates)
+    last = report.text(found.model_copy(update={"rates": rates})).splitlines()[-1]
+    assert last.startswith("the link of the two nodes: 579 MB/s in each direction; with two nodes")
+
+
+def test_the_page_marks_the_slow_rail_in_every_cell_of_its_row():
+    drawn = page(document(6, 2, bad={(2, 1): 0.3}), history=["n3: also named in 2 of 3 runs"])
+    rail_1 = drawn.index("<h3>Rail 1</h3>")
+    assert (
+        rail_1
+        < drawn.index("<summary>1 more rail, with nothing slow</summary>")
+        < drawn.index("<h3>Rail 0</h3>")
+    )
+    row = re.search(r'<tr><th scope="row">n3</th>(.*?)</tr>', drawn[rail_1:]).group(1)
+    assert re.findall(r'class="(\w+)"', row) == ["below3", "below3", "none", "below3", "below3", "below3"]
+    assert 'title="n3 with n1: ' in row and "n3: also named in 2 of 3 runs" in drawn
+
+
+def test_a_large_fleet_shows_the_partners_of_its_slowest_nodes():
+    drawn = page(document(64, bad={(40, 0): 0.3}))
+    rows = re.findall(r'<tr><th scope="row">(n\d+)</th>', drawn)
+    assert rows[0] == "n41" and len(rows) == 48 and "16 more nodes are faster" in drawn
+
+
+def test_a_run_that_hung_shows_the_pairs_that_fail_alone():
+    apart = judge(
+        [PairEnd(("n1", "n2"), "did not end within 40 s"), PairEnd(("n1", "n3")), PairEnd(("n2", "n4"))]
+    )
+    fault = Fault(FaultKind.DEADLINE, "n1 and n2 fail with each other", hint="check the switch")
+    failed = replace(run_of(4), located=Located(RankFleet.of(["n1", "n2"])), faults=(fault,), apart=apart)
+    found = results.document(failed, "r")
+    assert found.apart.links == (("n1", "n2"),) and results.exit_code(failed) == 10
+    drawn = page(found)
+    assert "did not end within 40 s" in drawn and "n1 and n2 fail with each other" in drawn
+
+
+def test_hostile_names_are_text_on_the_page():
+    drawn = page(document(6, bad={(2, 0): 0.3}, differences=(replace(LINK, value="<script>\u202e"),)))
+    assert "<script>" not in drawn and "\u202e" not in drawn
