@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from clusterctl.grouping import grouped
+
 _IGNORED = re.compile(r"[\s_.+-]+")
 
 
 def closest(word: str, known: Sequence[str], most: int = 3) -> list[str]:
     """Return the known names that resemble a word, best first; case and punctuation do not count."""
-    by_plain: dict[str, list[str]] = {}
-    for name in known:
-        by_plain.setdefault(_plain(name), []).append(name)
+    by_plain = grouped((_plain(name), name) for name in known)
     same = by_plain.get(_plain(word))
     if same:
         return same[:most]

@@ -30,6 +30,7 @@ _CONNECTION: Any = fabric.Connection
 _GROUP: Any = fabric.group.Group
 _REMOTE: Any = fabric.runners.Remote
 _ENDING_S = 1.0
+_NOTICE_S = 0.5
 
 
 class _Client(Client):
@@ -55,10 +56,25 @@ class _Client(Client):
 class _Remote(_REMOTE):  # type: ignore[misc]
     """fabric's runner, which reports a lost connection as one instead of as exit status -1."""
 
+    _killed = False
+
     def start(self, command: str, *arguments: Any, **options: Any) -> None:
         self._command = command
         with self.context.losses(command):
             super().start(command, *arguments, **options)
+
+    def kill(self) -> None:
+        """End the command at its deadline, in the thread of invoke's timer."""
+        self._killed = True
+        super().kill()
+
+    @property
+    def timed_out(self) -> bool:
+        """True once the deadline has ended the command. invoke asks whether the timer's thread has ended.
+
+        That thread may still run when the channel that it closed has already ended the command's wait.
+        """
+        return self._killed
 
     def returncode(self) -> int:
         status = int(super().returncode())
@@ -166,7 +182,9 @@ class NodeGroup(_GROUP):  # type: ignore[misc]
         try:
             for connection in self:
                 calls[connection] = pool.submit(getattr(connection, method), *arguments, **options)
-            wait(calls.values())
+            # A signal that comes just before a wait does not end it.
+            while wait(calls.values(), _NOTICE_S).not_done:
+                pass
         except BaseException:
             for call in calls.values():
                 call.cancel()

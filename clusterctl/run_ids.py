@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from clusterctl.errors import ClusterctlError, UsageError
+from clusterctl.errors import UsageError
 
 LATEST = "latest"
 _SHAPE = re.compile(r"([0-9]{8}T[0-9]{6}Z)-([a-z]+)-([0-9a-f]{4,})")
@@ -38,13 +38,12 @@ def started_at(run: str) -> datetime | None:
         return None
 
 
-def resolve(
-    wanted: str, ids: Sequence[str], place: str, error: type[ClusterctlError] = UsageError, of: str = ""
-) -> str:
+def resolve(wanted: str, ids: Sequence[str], place: str, of: str = "") -> str:
     """Return the one id that ``wanted`` names: an id or a path to it, a unique part of an id, or ``latest``.
 
     The beginning or the end of an id takes precedence over other parts. ``ids`` are the known runs, newest first;
-    ``place`` says where they are, ``of`` of which command. Raise ``error`` if no run or several runs match.
+    ``place`` says where they are, ``of`` names their command. Raise UsageError if no run or several runs
+    match.
     """
     last = wanted.rstrip("/").rpartition("/")[2]
     if is_id(last):
@@ -57,13 +56,13 @@ def resolve(
         return fitting[0]
     if fitting:
         more = f", and {len(fitting) - _TOLD} more" if len(fitting) > _TOLD else ""
-        raise error(
+        raise UsageError(
             f"{wanted!r} matches {len(fitting)} runs: {', '.join(fitting[:_TOLD])}{more}",
             hint="give more characters of the id",
         )
     kind = f" of {of!r}" if of else ""
-    raise error(
-        f"there is no run {wanted!r} in {place}",
+    raise UsageError(
+        f"run {wanted!r} not found in {place}",
         hint=f"the latest runs{kind} are: {', '.join(ids[:_TOLD])}"
         if ids
         else f"{place} has no run{kind} yet",

@@ -23,7 +23,8 @@ LARGEST_BYTES = 1 << 30
 """The largest document of one stage that is read."""
 LABEL = "label"
 LABEL_CHARACTERS = 100
-HINT_ROOM = "free space there, or choose another directory with --runs DIR or $CLUSTERCTL_RUNS"
+HINT_OTHER = "choose another directory with --runs DIR or $CLUSTERCTL_RUNS"
+HINT_ROOM = f"free space there, or {HINT_OTHER}"
 _HINT_OTHERS = "if another user started the run (with sudo?), continue it as that user"
 
 
@@ -110,6 +111,15 @@ def _found(look: Callable[[], bool], path: Path) -> bool:
         raise ConfigError(f"cannot access {path}: {error.strerror}", hint=_HINT_OTHERS) from None
 
 
+def _require_directory(base: Path) -> None:
+    """Raise ConfigError if the directory of the run folders, or one above it, exists as something else."""
+    existing = next((one for one in (base, *base.parents) if os.path.lexists(one)), base)
+    if os.path.lexists(existing) and not _found(existing.is_dir, existing):
+        raise ConfigError(
+            f"cannot create run folders in {base}: {existing} is not a directory", hint=HINT_OTHER
+        )
+
+
 class _Lock:
     """Hold the lock of a run folder; it ends with the object, or with the process."""
 
@@ -156,10 +166,9 @@ class RunDir:
         """Create a run folder (mode 0700) in ``root``; raise ConfigError if that fails."""
         require_label(label)
         base = root if root is not None else default_root()
+        _require_directory(base)
         path = base / run_ids.make(verb, secrets.token_hex(2))
-        with own_file(
-            path, "choose another directory with --runs DIR or $CLUSTERCTL_RUNS", verb="create the run folder"
-        ):
+        with own_file(path, HINT_OTHER, verb="create the run folder"):
             base.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700)
             run = cls(path, _locked(path, fcntl.LOCK_EX))

@@ -6,6 +6,7 @@ A device may never end, and a named pipe may never get a writer; both are reject
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
 import select
@@ -169,3 +170,12 @@ def _too_large(path: Path | str, most_bytes: int, size_bytes: int | None) -> Unf
         path,
         "check that this is the intended file",
     )
+
+
+def sha256_of(path: Path | str, most_bytes: int | None = None) -> str:
+    """Return the SHA-256 of a file, read as ``opened`` does."""
+    digest = hashlib.sha256()
+    with opened(path, most_bytes) as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()

@@ -18,7 +18,6 @@ from clusterctl.requirements.steps import InstallPackages
 from clusterctl.transport.base import Transport, TransportError
 
 SUMS = "SHA256SUMS"
-_CHUNK_BYTES = 1 << 20
 _MAX_SUMS_BYTES = 4 << 20
 _REMOVE_TIMEOUT_S = 60.0
 
@@ -92,11 +91,7 @@ def _listed(path: Path) -> dict[str, str]:
 
 @cache
 def _sha256(path: Path, _size_bytes: int, _changed_ns: int) -> str:
-    digest = hashlib.sha256()
-    with user_files.opened(path) as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+    return user_files.sha256_of(path)
 
 
 def read(folder: str, manager: str, wanted: Iterable[str]) -> Folder:

@@ -81,6 +81,8 @@ class Result:
     outcomes: Mapping[str, NodeOutcome]
     verdicts: HostMap[tuple[Decision, ...]]
     rounds: int = 1
+    changed: Mapping[str, tuple[StepOutcome, ...]] = field(default_factory=dict)
+    """By node, the steps that any part of a resumed run changed; the nodes' journals may add some to ``before``."""
 
     @property
     def needs_reboot(self) -> bool:

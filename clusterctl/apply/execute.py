@@ -9,18 +9,9 @@ from enum import Enum
 from clusterctl.apply import script
 from clusterctl.apply.drive import drive
 from clusterctl.apply.records import Event, JournalRecord
+from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.plan.model import NodePlan
 from clusterctl.transport.base import Failure, Transport
-
-
-class StepStatus(str, Enum):
-    """How a step ended."""
-
-    CHANGED = "changed"
-    UNCHANGED = "unchanged"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-    PLANNED = "planned"
 
 
 class Cause(str, Enum):
@@ -38,7 +29,7 @@ class StepOutcome:
 
     requirement: str
     description: str
-    status: StepStatus
+    status: AppliedStatus
     key: str = ""
     reason: str = ""
     notes: tuple[str, ...] = ()
@@ -70,17 +61,17 @@ class NodeOutcome:
     def failed(self) -> bool:
         """Whether the node counts as failed for ``--max-failures``."""
         return self.started and (
-            self.failure is not None or any(step.status is StepStatus.FAILED for step in self.steps)
+            self.failure is not None or any(step.status is AppliedStatus.FAILED for step in self.steps)
         )
 
 
 Recorder = Callable[[JournalRecord], None]
 
 _FINAL = {
-    Event.CHANGED: StepStatus.CHANGED,
-    Event.UNCHANGED: StepStatus.UNCHANGED,
-    Event.FAILED: StepStatus.FAILED,
-    Event.SKIPPED: StepStatus.SKIPPED,
+    Event.CHANGED: AppliedStatus.CHANGED,
+    Event.UNCHANGED: AppliedStatus.UNCHANGED,
+    Event.FAILED: AppliedStatus.FAILED,
+    Event.SKIPPED: AppliedStatus.SKIPPED,
 }
 
 
@@ -89,7 +80,7 @@ class Follower:
 
     def __init__(self, plan: NodePlan) -> None:
         self._outcomes = [
-            StepOutcome(p.requirement, p.step.description, StepStatus.PLANNED, script.step_key(p))
+            StepOutcome(p.requirement, p.step.description, AppliedStatus.PLANNED, script.step_key(p))
             for p in plan.steps
         ]
         self._begun: set[int] = set()
@@ -126,15 +117,15 @@ class Follower:
         # A planned reboot may close the connection before the last record arrives.
         failure = None if rebooting else failure
         for index, outcome in enumerate(self._outcomes):
-            if outcome.status is not StepStatus.PLANNED or index == self._booting:
+            if outcome.status is not AppliedStatus.PLANNED or index == self._booting:
                 steps.append(outcome)
             elif index in self._begun:
                 reason = f"interrupted: {failure.message}" if failure else "interrupted"
                 steps.append(
-                    replace(outcome, status=StepStatus.FAILED, reason=reason, cause=Cause.INTERRUPTED)
+                    replace(outcome, status=AppliedStatus.FAILED, reason=reason, cause=Cause.INTERRUPTED)
                 )
             else:
-                steps.append(replace(outcome, status=StepStatus.SKIPPED, reason="not reached"))
+                steps.append(replace(outcome, status=AppliedStatus.SKIPPED, reason="not reached"))
         return NodeOutcome(tuple(steps), failure, self.boot_id, rebooting)
 
 

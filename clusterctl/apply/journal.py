@@ -17,11 +17,12 @@ from types import TracebackType
 from pydantic import ValidationError
 
 from clusterctl import model_errors
-from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus
+from clusterctl.apply.execute import NodeOutcome, StepOutcome
 from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.apply.rolling import Rolling
-from clusterctl.documents.apply import AppliedNode, AppliedStatus, AppliedStep, Apply, RunOptions, RunState
-from clusterctl.documents.words import ErrorKind, NodeErrorWithoutHint
+from clusterctl.documents.apply import AppliedNode, AppliedStep, Apply, RunOptions, RunState
+from clusterctl.documents.kinds import AppliedStatus
+from clusterctl.documents.words import NodeErrorWithoutHint
 from clusterctl.errors import PlanError
 from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.rundir import RunDir, own_file
@@ -149,11 +150,11 @@ def _node(earlier: AppliedNode | None, outcome: NodeOutcome | None, lost: Failur
         failure = outcome.failure or lost
         for step in outcome.steps:
             # A change by an earlier part of this run is still a change of this run.
-            if step.status is not StepStatus.UNCHANGED or step.key not in steps:
+            if step.status is not AppliedStatus.UNCHANGED or step.key not in steps:
                 steps[step.key] = _step(step)
     error = None
     if failure is not None:
-        error = NodeErrorWithoutHint(kind=ErrorKind(failure.kind.value), message=failure.message)
+        error = NodeErrorWithoutHint(kind=failure.kind, message=failure.message)
     return AppliedNode(error=error, steps=tuple(steps.values()))
 
 
@@ -161,7 +162,7 @@ def _step(step: StepOutcome) -> AppliedStep:
     return AppliedStep(
         requirement=step.requirement,
         description=step.description,
-        status=AppliedStatus(step.status.value),
+        status=step.status,
         key=step.key,
         round=step.round,
         reason=step.reason,
@@ -242,7 +243,9 @@ def before(run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]) ->
     for (node, key), made in changed.items():
         if made and key in planned.get(node, {}):
             requirement, description = planned[node][key]
-            found.setdefault(node, []).append(StepOutcome(requirement, description, StepStatus.CHANGED, key))
+            found.setdefault(node, []).append(
+                StepOutcome(requirement, description, AppliedStatus.CHANGED, key)
+            )
     return Before(
         {node: tuple(steps) for node, steps in found.items()},
         {node: frozenset(keys) for node, keys in ended.items()},

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from clusterctl.apply import carry, reboot, script
 from clusterctl.apply.engine import Engine
-from clusterctl.apply.execute import Cause, NodeOutcome, StepOutcome, StepStatus, apply_plan
+from clusterctl.apply.execute import Cause, NodeOutcome, StepOutcome, apply_plan
 from clusterctl.apply.records import JournalRecord
+from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 from clusterctl.plan.model import NodePlan, PlannedStep
@@ -29,7 +30,7 @@ Recorder = Callable[[str, JournalRecord], None]
 """Takes a step's key (empty: the run) and a record of it."""
 
 
-def left_out(plan: NodePlan, status: StepStatus, reason: str) -> tuple[StepOutcome, ...]:
+def left_out(plan: NodePlan, status: AppliedStatus, reason: str) -> tuple[StepOutcome, ...]:
     """Return the outcome of a plan whose steps were all omitted for the same reason."""
     return tuple(
         StepOutcome(p.requirement, p.step.description, status, script.step_key(p), reason) for p in plan.steps
@@ -77,7 +78,7 @@ class OnNode:
         elif outcome.failure is not None and outcome.failure.kind is FailureKind.LOST and outcome.boot_id:
             outcome = self._explain_loss(transport, outcome)
         if refused:
-            skipped = left_out(NodePlan(plan.node, boots), StepStatus.SKIPPED, refused)
+            skipped = left_out(NodePlan(plan.node, boots), AppliedStatus.SKIPPED, refused)
             boots_left = tuple(replace(step, cause=Cause.REBOOT_NOT_MADE) for step in skipped)
             outcome = replace(outcome, steps=(*outcome.steps, *boots_left))
         return outcome
@@ -121,7 +122,7 @@ class OnNode:
                 message = "the reboot was requested, but the boot ID has not changed"
             hint = "look at the node's console, then continue with: clusterctl bootstrap --resume"
             failure = Failure(FailureKind.DEADLINE, f"{self._node.name}: {message}", hint)
-            return self._rebooted(outcome, StepStatus.FAILED, failure.message, failure)
+            return self._rebooted(outcome, AppliedStatus.FAILED, failure.message, failure)
         tries = 0
         while True:
             tries += 1
@@ -135,18 +136,18 @@ class OnNode:
             # The node may answer early in its boot and then lose its network again.
             reboot.wait(self._engine.connect, self._node, bool, deadline)
         if closed.failure is not None:
-            return self._rebooted(outcome, StepStatus.FAILED, closed.failure.message, closed.failure)
+            return self._rebooted(outcome, AppliedStatus.FAILED, closed.failure.message, closed.failure)
         status = closed.steps[0].status
         return self._rebooted(
             outcome,
-            StepStatus.CHANGED if status is StepStatus.UNCHANGED else status,
+            AppliedStatus.CHANGED if status is AppliedStatus.UNCHANGED else status,
             closed.steps[0].reason,
             None,
         )
 
     @staticmethod
     def _rebooted(
-        outcome: NodeOutcome, status: StepStatus, reason: str, failure: Failure | None
+        outcome: NodeOutcome, status: AppliedStatus, reason: str, failure: Failure | None
     ) -> NodeOutcome:
         last = replace(outcome.steps[-1], status=status, reason=reason)
         return replace(outcome, steps=(*outcome.steps[:-1], last), failure=failure, rebooting=False)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from clusterctl.apply import journal, reboot, script
 from clusterctl.apply.engine import Engine, Prepared, Result, judged, merge, named
-from clusterctl.apply.execute import NodeOutcome, StepStatus
+from clusterctl.apply.execute import NodeOutcome, StepOutcome
 from clusterctl.apply.journal import RunJournal
 from clusterctl.apply.on_node import OnNode, left_out
 from clusterctl.apply.reboot import BOOT_ID
 from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.documents.apply import RunState
+from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.errors import ClusterctlError, PlanError
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Node
@@ -60,11 +61,15 @@ class Rounds:
         plan, rolling = self._prepared.plan, self._prepared.options.rolling
         total = sum(1 for node in plan.nodes if node.steps)
         self._allowed = rolling.failures_allowed(total)
-        if not self._run.file("apply").exists():
+        resumed = self._run.file("apply").exists()
+        if not resumed:
             journal.start(self._run, self._prepared.options, self._engine.state_dir)
         with self._records:
             while not plan.is_empty:
-                for batch in rolling.batches([node for node in plan.nodes if node.steps], total):
+                batches = tuple(rolling.batches([node for node in plan.nodes if node.steps], total))
+                for number, batch in enumerate(batches, 1):
+                    if not self._stopped:
+                        self._engine.watch.batch(number, len(batches), [node.node for node in batch])
                     self._batch(batch)
                 plan = Plan(self._next(self._nodes))
         cut = bool(self._prepared.verdicts.failures) or any(
@@ -72,7 +77,13 @@ class Rounds:
         )
         failures = self._prepared.verdicts.failures
         journal.finish(self._run, self._outcomes, failures, RunState.CUT if cut else RunState.FINISHED)
-        return Result(self._outcomes, self._verdicts, max(self._rounds.values(), default=0))
+        changed = self._changed() if resumed else {}
+        return Result(self._outcomes, self._verdicts, max(self._rounds.values(), default=0), changed)
+
+    def _changed(self) -> Mapping[str, tuple[StepOutcome, ...]]:
+        """Return the steps that all parts of the run changed, with those whose record the earlier parts lost."""
+        stored = plan_model.from_document(self._run.read("plan"))
+        return journal.before(self._run, {node.node: named(node) for node in stored.nodes}).changed
 
     @property
     def _stopped(self) -> bool:
@@ -137,7 +148,7 @@ class Rounds:
             )
         for name, outcome in answered.items():
             if isinstance(outcome, Failure):
-                skipped = left_out(plans[name], StepStatus.SKIPPED, "not reached")
+                skipped = left_out(plans[name], AppliedStatus.SKIPPED, "not reached")
                 lost = NodeOutcome(skipped, outcome)
                 self._count(name, lost)
                 self._keep(name, lost)
@@ -208,7 +219,7 @@ class Rounds:
             f"{node.name}: {reason}",
             "repair the failed nodes, then continue with: clusterctl bootstrap --resume",
         )
-        return NodeOutcome(left_out(plan, StepStatus.SKIPPED, reason), failure, started=False)
+        return NodeOutcome(left_out(plan, AppliedStatus.SKIPPED, reason), failure, started=False)
 
     def _keep(self, name: str, outcome: NodeOutcome) -> None:
         """Append a round's outcome to those of earlier rounds."""
@@ -218,7 +229,7 @@ class Rounds:
         before = earlier.steps if earlier is not None else ()
         told = {step.key for step in before}
         # A step that changed in an earlier round and is unchanged in this one is listed once.
-        new = tuple(s for s in steps if s.status is not StepStatus.UNCHANGED or s.key not in told)
+        new = tuple(s for s in steps if s.status is not AppliedStatus.UNCHANGED or s.key not in told)
         self._outcomes[name] = replace(outcome, steps=(*before, *new))
 
     def _look_again(self, busy: Sequence[Node]) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from clusterctl.apply import script
 from clusterctl.apply.drive import drive
-from clusterctl.apply.execute import StepOutcome, StepStatus
+from clusterctl.apply.execute import StepOutcome
 from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.apply.watch import SILENT, StepWatch
+from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.inventory.model import Node
 from clusterctl.plan import file_diff
 from clusterctl.plan.model import NodePlan
@@ -59,7 +60,7 @@ class _Follower:
             self.ended = True
         elif record.event is Event.ENTRY:
             requirement, _, description = record.detail.partition(" ")
-            self.steps[record.number] = StepOutcome(requirement, description, StepStatus.PLANNED)
+            self.steps[record.number] = StepOutcome(requirement, description, AppliedStatus.PLANNED)
         elif record.number in self.steps and record.event is Event.WOULD:
             self.steps[record.number] = replace(self.steps[record.number], undo=record.detail.strip())
         elif record.event is Event.PRIOR:
@@ -74,15 +75,15 @@ class _Follower:
             self.steps[record.number] = replace(step, notes=(*step.notes, record.detail.strip()))
         elif record.number in self.steps and record.event in (Event.CHANGED, Event.FAILED, Event.SKIPPED):
             self.steps[record.number] = replace(
-                self.steps[record.number], status=StepStatus(record.event.value), reason=record.detail
+                self.steps[record.number], status=AppliedStatus(record.event.value), reason=record.detail
             )
 
     def outcome(self, failure: Failure | None) -> UndoOutcome:
         steps = self.steps.values()
         if failure is not None:
             steps_ended = tuple(
-                replace(s, status=StepStatus.FAILED, reason=f"interrupted: {failure.message}")
-                if s.status is StepStatus.PLANNED
+                replace(s, status=AppliedStatus.FAILED, reason=f"interrupted: {failure.message}")
+                if s.status is AppliedStatus.PLANNED
                 else s
                 for s in steps
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from clusterctl.apply.records import JournalRecord
@@ -11,6 +11,9 @@ from clusterctl.plan.model import NodePlan
 
 class StepWatch:
     """Ignore everything; a caller overrides what it shows. Methods are called from the threads of the nodes."""
+
+    def batch(self, number: int, batches: int, nodes: Sequence[str]) -> None:
+        """Note that the following rounds work on these nodes, the batch of this number."""
 
     def round(self, number: int, plans: Mapping[str, NodePlan]) -> AbstractContextManager[None]:
         """Return a context for one round; ``plans`` holds the steps of its nodes."""

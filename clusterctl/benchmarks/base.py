@@ -3,30 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
+from clusterctl.documents import kinds
 
-class FaultKind(str, Enum):
-    """List the kinds of faults of a run."""
-
-    CRASHED = "crashed"
-    UNPARSABLE = "unparsable"
-    FEWER_RANKS = "fewer-ranks"
-    DUPLICATE_RANKS = "duplicate-ranks"
-    WRONG_RESULTS = "wrong-results"
-    NAN_LOSS = "nan-loss"
-    REPLICAS_DIFFER = "replicas-differ"
-    RATES_DIFFER = "rates-differ"
-    SLOW_PATH = "slow-path"
-    SETTING_UNPROVEN = "setting-unproven"
-    RANK_DIED = "rank-died"
-    DEADLINE = "deadline"
-    NODE_LOST = "node-lost"
-    NODE_UNREACHABLE = "node-unreachable"
-    MISSING_PROGRAM = "missing-program"
-    MESH = "ssh-mesh"
-    MEMLOCK = "memlock"
-    LAUNCHER = "launcher"
+FaultKind = kinds.FaultKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,8 @@ class CollectiveSweep:
     check: bool = True
     datatype: str = "float"
     op: str = "sum"
+    gpus: int = 1
+    """GPUs of each process, each of them a rank of the library."""
     extra: tuple[str, ...] = ()
 
     @property
@@ -61,7 +63,7 @@ class CollectiveSweep:
         return f"{self.name} of {', '.join(words)}" if words else self.name
 
     def argv(self, program: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the command of one rank with one device: nccl-tests' flags after ``program``."""
+        """Return the command of one process: nccl-tests' flags after ``program``."""
         return (
             *program,
             "-b", str(self.min_bytes),
@@ -70,7 +72,7 @@ class CollectiveSweep:
             "-n", str(self.iters),
             "-w", str(self.warmup_iters),
             "-c", "1" if self.check else "0",
-            "-g", "1",
+            "-g", str(self.gpus),
             *(("-d", self.datatype) if self.datatype != "float" else ()),
             *(("-o", self.op) if self.op != "sum" else ()),
             *self.extra,

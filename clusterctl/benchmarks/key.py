@@ -22,15 +22,28 @@ FIELDS = (
         "nodes",
         "map_by",
         "ranks_per_gpu",
+        "gpus_per_process",
     ),
     *("hardware", "torch", "precision", "memory_format", "batch_per_rank", "image_size", "sequence_length"),
-    *("optimizer", "data", "compile", "bucket_cap_mb", "threads", "datatype", "redop", "cuda_graph"),
+    *(
+        "optimizer",
+        "data",
+        "compile",
+        "api",
+        "hook",
+        "bucket_cap_mb",
+        "threads",
+        "datatype",
+        "redop",
+        "cuda_graph",
+    ),
     "environment",
 )
 """The fields of every key, in order; ABSENT if a benchmark lacks the field or it is unknown."""
 ABSENT = "-"
 # Fields with another name in a result's settings; all others have the same name there.
 _SETTING = {"batch_per_rank": "batch_size"}
+_USUAL = {"api": "ddp", "hook": "none"}
 # "0 [0000:00:06] NVIDIA H200" (nccl-tests, collective_core), "0 [cuda:0 NVIDIA H200]" and "cuda:0 NVIDIA H200" (torch).
 _DEVICE = re.compile(r"(?:\d+ \[[^\]]*\] (?=\S)|\d+ \[)?(?:cuda:\d+ )?(?P<name>[^\]]*)")
 _VERSIONS = {
@@ -70,6 +83,10 @@ def configuration_key(
     }
     if "channels_last" in settings:
         said["memory_format"] = "channels_last" if settings["channels_last"] else "contiguous"
+    # Left out where they are the usual ones, so that figures from before these options stay comparable.
+    for field, usual in _USUAL.items():
+        if said[field] == usual:
+            said[field] = None
     if str(settings.get("device", "")).startswith("cuda"):
         said["threads"] = None
     return {field: _text(said[field]) for field in FIELDS}
@@ -108,9 +125,10 @@ def library_version(library: str | None, lines: Iterable[str]) -> str | None:
 
     Several versions in one run, which is a fault of its own, are joined by ``+``.
     """
-    pattern = _VERSIONS.get((library or "").partition("+")[0])
-    if pattern is None:
+    if library is None:
         return None
+    name = library.partition("+")[0]
+    pattern = _VERSIONS.get(name) or re.compile(rf"(?:^|\s){re.escape(name)} (?P<version>\d\S*)")
     found = {match["version"] for line in lines if (match := pattern.search(line))}
     return " + ".join(sorted(found)) or None
 

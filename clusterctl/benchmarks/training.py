@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Literal
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.foreign import NotUnderstood, json_value, lines
 from clusterctl.workloads.records import MARK
+
+Api = Literal["ddp", "horovod"]
+"""How ranks train one model: torch's DistributedDataParallel, or Horovod's DistributedOptimizer."""
+Hook = Literal["none", "fp16", "topk"]
+_MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,14 @@ class Training:
     precision: str = "fp32"
     channels_last: bool = False
     compile: bool = False
+    api: Api = "ddp"
+    hook: Hook = "none"
+    """How the command line wants gradients compressed; variables of the library may also ask for top-k."""
+    top_k_ratio: float | None = None
+    """The share of the elements that the hook topk sends; None: the library's default."""
     bucket_cap_mb: float | None = None
+    """The size of the gradient buckets; with ``tune_buckets`` it is measured."""
+    tune_buckets: bool = False
     phase: int | None = None
     learning_rate: float | None = None
     timeout_s: float = 600.0
@@ -45,7 +58,7 @@ class Training:
             "--windows": self.windows,
             "--steps": self.steps,
             "--learning-rate": self.learning_rate,
-            "--bucket-cap-mb": self.bucket_cap_mb,
+            "--bucket-cap-mb": "auto" if self.tune_buckets else self.bucket_cap_mb,
             "--phase": self.phase,
         }
         options = [word for flag, value in chosen.items() if value is not None for word in (flag, str(value))]
@@ -55,9 +68,27 @@ class Training:
             "--precision", self.precision,
             *(("--channels-last",) if self.channels_last else ()),
             *(("--compile",) if self.compile else ()),
+            *(("--api", self.api) if self.api != "ddp" else ()),
+            *(("--hook", self.hook) if self.hook == "fp16" else ()),
             "--timeout-s", f"{self.timeout_s:g}",
             *options,
         )  # fmt: skip
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables of the library that some options set, by the names that LightCC and Horovod document."""
+        found = {"LIGHT_TOPK_ALLREDUCE": "1"} if self.hook == "topk" else {}
+        if self.top_k_ratio is not None:
+            found["LIGHT_TOPK_RATIO"] = f"{self.top_k_ratio:g}"
+        if self.api == "horovod" and self.bucket_cap_mb is not None:
+            found["HOROVOD_FUSION_THRESHOLD"] = str(int(self.bucket_cap_mb * _MIB))
+        return found
+
+    def mechanisms(self) -> tuple[str, ...]:
+        """Return what every rank must report as used, by the names of the workload's counts."""
+        return (
+            *(("fp16",) if self.hook == "fp16" else ()),
+            *(("bucket_tuning",) if self.tune_buckets else ()),
+        )
 
     def parse(self, stdout_by_rank: Mapping[int, str]) -> TrainingRun:
         """Parse the ranks' records; faults found in them are part of the result."""
@@ -88,11 +119,23 @@ class TrainingRun:
     """How collective_core moved the CUDA tensors of each rank, if it did."""
     usage: tuple[tuple[int, object], ...] = ()
     """What each rank reported to have used, as it was written."""
+    losses: tuple[float, ...] = ()
+    """The loss at the end of each window, the mean of all ranks; empty if a rank did not report all of them."""
 
     @property
     def samples_per_s(self) -> float:
         """Return the throughput of all ranks together."""
         return sum(rate.samples_per_s for rate in self.rates)
+
+    @property
+    def loss_first(self) -> float | None:
+        """Return the loss of the first step, the mean of all ranks, which have different samples."""
+        return fmean(rate.loss_first for rate in self.rates) if self.rates else None
+
+    @property
+    def loss(self) -> float | None:
+        """Return the loss of the last step, the mean of all ranks."""
+        return fmean(rate.loss_last for rate in self.rates) if self.rates else None
 
     @property
     def sample(self) -> Literal["image", "sequence"]:
@@ -106,7 +149,18 @@ _FIGURES = ("samples_per_s_mean", "samples_per_s_spread", "loss_first", "loss_la
 _SETTINGS = (
     *("model", "sample", "parameters", "device", "precision", "channels_last", "batch_size"),
     *("image_size", "phase", "sequence_length", "predictions", "optimizer", "data"),
-    *("compile", "bucket_cap_mb", "windows", "steps", "threads", "torch", "ranks_per_gpu"),
+    *(
+        "compile",
+        "api",
+        "hook",
+        "bucket_cap_mb",
+        "tuned_buckets",
+        "windows",
+        "steps",
+        "threads",
+        "cpu_binding",
+    ),
+    *("torch", "ranks_per_gpu"),
 )
 
 
@@ -145,6 +199,16 @@ def _settings(record: dict[str, Any]) -> dict[str, Any]:
         for key in _SETTINGS
         if key in record and isinstance(record[key], str | int | float | bool | None)
     }
+
+
+def _losses(finished: Sequence[dict[str, Any]]) -> tuple[float, ...]:
+    found = [r.get("losses") for r in finished]
+    if not found or not all(isinstance(one, list) and len(one) == len(found[0] or ()) for one in found):
+        return ()
+    flat = [value for one in found for value in one or ()]
+    if not all(type(value) in (int, float) and abs(value) <= _MOST for value in flat):
+        return ()
+    return tuple(fmean(values) for values in zip(*(one or () for one in found), strict=True))
 
 
 def _libraries(records: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -262,4 +326,5 @@ def parse(stdout_by_rank: Mapping[int, str]) -> TrainingRun:
         tuple(faults),
         tuple((r["rank"], path[:500]) for r in finished if isinstance(path := r.get("path"), str)),
         tuple((r["rank"], r.get("usage")) for r in finished),
+        _losses(finished),
     )

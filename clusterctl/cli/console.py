@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 from clusterctl import json_text, log
@@ -88,8 +88,13 @@ def quiet() -> bool:
     return logging.getLogger(log.ROOT).getEffectiveLevel() > logging.WARNING
 
 
-def data(text: str, *, look: str | None = None) -> None:
-    """Write the requested data to stdout, on a colour terminal in the colours of ``look``."""
+def data(text: str, *, look: str | None = None, wrap: bool = False) -> None:
+    """Write the requested data to stdout, on a colour terminal in the colours of ``look``.
+
+    ``wrap`` breaks lines that are wider than a terminal between words.
+    """
+    if wrap and sys.stdout.isatty():
+        text = _between_words(text)
     with _written(), AREA.above():
         sys.stdout.write(_shown(sys.stdout, text if text.endswith("\n") else text + "\n", look))
         if sys.stdout.isatty():
@@ -111,10 +116,23 @@ def error(text: str, *, look: str = "message") -> None:
         sys.stdout.flush()
     with AREA.above():
         try:
-            sys.stderr.write(_shown(sys.stderr, text + "\n", look))
+            sys.stderr.write(_shown(sys.stderr, _fitting(text, look) + "\n", look))
             sys.stderr.flush()
         except OSError:
             abandon(sys.stderr)
+
+
+def _fitting(text: str, look: str) -> str:
+    """Return a message wrapped between words if stderr is a terminal; a plan has been wrapped already."""
+    if look not in ("message", "progress") or not sys.stderr.isatty():
+        return text
+    return _between_words(text)
+
+
+def _between_words(text: str) -> str:
+    from clusterctl.report.text.wrapping import wrapped_message
+
+    return wrapped_message(text, shutil.get_terminal_size((120, 24)).columns)
 
 
 def _shown(stream: TextIO, text: str, look: str | None) -> str:
@@ -124,20 +142,6 @@ def _shown(stream: TextIO, text: str, look: str | None) -> str:
     from clusterctl.cli.terminal.highlight import painted
 
     return painted(shown, look)
-
-
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """Return rows as aligned plain text; ``right`` holds the indexes of right-aligned columns."""
-    cells = [list(headers), *[list(row) for row in rows]]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
-    lines = []
-    for row in cells:
-        parts = [
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(parts).rstrip())
-    return "\n".join(lines)
 
 
 def width() -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -11,7 +11,7 @@ from clusterctl.cli import options as cli
 from clusterctl.cli.terminal import interrupt
 
 RunOption = Annotated[
-    Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
+    str | None,
     typer.Option(
         "--run", metavar="RUN", help="The run of 'up'; default: the only run with running containers."
     ),

@@ -45,8 +45,8 @@ def explain(
     Exit code 0: an error was recognised; 1: none was, or only consequences of an unknown error; 3: a log cannot be
     read, or is a binary file.
     """
+    from clusterctl.documents.kinds import ErrorRole
     from clusterctl.report.known_errors import topic_files
-    from clusterctl.report.known_errors.model import Role
     from clusterctl.report.known_errors.scan import Scan
     from clusterctl.report.text import explained
 
@@ -69,7 +69,7 @@ def explain(
         width = min(140, console.width() or 100)
         console.data(explained.render(document, width=max(40, width)), look="explain")
     raise typer.Exit(
-        0 if any(found["role"] != Role.CONSEQUENCE.value for found in document["findings"]) else 1
+        0 if any(found["role"] != ErrorRole.CONSEQUENCE.value for found in document["findings"]) else 1
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,8 @@ from clusterctl.cli import console
 from clusterctl.cli.options import JsonOption
 from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
+from clusterctl.report.text.table import columns
+from clusterctl.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.lab import Lab, LabStatus
@@ -46,7 +48,7 @@ def up(
     nodes: Annotated[int, typer.Option(min=1, max=16, help="Number of nodes.")] = 2,
     directory: DirectoryOption = _DEFAULT_DIRECTORY,
     mount: Annotated[
-        Optional[list[str]],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        list[str] | None,
         typer.Option(
             "--mount", metavar="HOST:GUEST[:ro]", help="Mount a directory into the containers; repeatable."
         ),
@@ -63,8 +65,7 @@ def up(
         ),
     ] = False,
     engines: Annotated[
-        bool,
-        typer.Option("--engines", help="Give each container its own docker engine, for image and up."),
+        bool, typer.Option("--engines", help="Give each container its own docker engine, for image and up.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -85,7 +86,7 @@ def up(
     left = f"To remove what was started: clusterctl lab down --dir {_shown(directory)}"
     with (
         interrupt.explained(left, "To start it again"),
-        Progress("Starting the lab", done=f"Started {nodes} node{'' if nodes == 1 else 's'}"),
+        Progress("Starting the lab", done=f"Started {counted(nodes, 'node')}"),
     ):
         lab = labs.up(options)
     if as_json:
@@ -116,14 +117,14 @@ def down(
 
         console.emit_json(LabDown(directory=str(directory.absolute()), removed=removed).document())
     else:
-        console.talk(f"removed the lab in {directory}" if removed else f"there is no lab in {directory}")
+        console.talk(f"removed the lab in {directory}" if removed else f"no lab in {directory}")
 
 
 @app.command()
 def status(directory: DirectoryOption = _DEFAULT_DIRECTORY, as_json: JsonOption = False) -> None:
     """Report which nodes run and answer SSH.
 
-    Exit code 0: all nodes answer SSH; 1: a node does not, or there is no lab.
+    Exit code 0: all nodes answer SSH; 1: a node does not, or no lab is up.
     """
     from clusterctl import lab as labs
 
@@ -131,7 +132,7 @@ def status(directory: DirectoryOption = _DEFAULT_DIRECTORY, as_json: JsonOption 
     if as_json:
         console.emit_json(_document(state))
     elif state.lab is None:
-        console.talk(f"there is no lab in {directory}")
+        console.talk(f"no lab in {directory}")
     else:
         rows = [
             (
@@ -143,7 +144,7 @@ def status(directory: DirectoryOption = _DEFAULT_DIRECTORY, as_json: JsonOption 
             )
             for entry in state.nodes
         ]
-        console.data(console.table(("node", "running", "ssh", "address", "port"), rows))
+        console.data(columns(("node", "running", "ssh", "address", "port"), rows, left=range(5)))
     raise typer.Exit(0 if state.lab is not None and all(entry.ssh for entry in state.nodes) else 1)
 
 
@@ -164,7 +165,7 @@ def _answer(yes: bool) -> str:
 
 def _node_table(lab: Lab) -> str:
     rows = [(node.name, node.user, node.address, str(node.port), node.fabric_address) for node in lab.nodes]
-    return console.table(("node", "user", "address", "port", "address among the nodes"), rows)
+    return columns(("node", "user", "address", "port", "address among the nodes"), rows, left=range(5))
 
 
 def _document(state: LabStatus) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def text(launches: Sequence[LaunchPlan]) -> str:
 def documents(launches: Sequence[LaunchPlan]) -> list[dict[str, Any]]:
     """Return each launch as in launch.json, with its command as a line, and its files."""
     from clusterctl.artifacts import shell
-    from clusterctl.launch.measure import planned
+    from clusterctl.launch.launched import planned
 
     return [
         {

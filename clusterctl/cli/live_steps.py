@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from clusterctl.apply.records import Event
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from clusterctl.plan.model import NodePlan
 
 _ENDED = (Event.CHANGED, Event.UNCHANGED, Event.FAILED, Event.SKIPPED)
-_DONE = (Event.CHANGED, Event.UNCHANGED)
 
 
 class LiveNodes(StepWatch):
@@ -40,19 +39,32 @@ class LiveSteps(StepWatch):
 
     def __init__(self) -> None:
         self._progress = Progress("")
-        self._done = 0
+        self._changed = 0
+        self._unchanged = 0
+        self._batch = ""
 
     @contextlib.contextmanager
     def phase(self, what: str, done: str, total: int, nodes: int) -> Iterator[None]:
         """Show the steps of ``nodes`` as one phase; ``done`` is the verb of the line at its end (``Applied``)."""
-        self._done = 0
+        self._changed = self._unchanged = 0
         with Progress(what, total, "changes") as self._progress:
             yield
-            shown = share(self._done, total, "change")
-            self._progress.done = f"{done} {shown} on {share(nodes, nodes, 'node')}"
+            shown = share(self._changed, total - self._unchanged, "change")
+            kept = f" ({self._unchanged} more were already made)" if self._unchanged else ""
+            self._progress.done = f"{done} {shown} on {share(nodes, nodes, 'node')}{kept}"
+
+    def batch(self, number: int, batches: int, nodes: Sequence[str]) -> None:
+        from clusterctl.cli import console
+        from clusterctl.inventory import nodeset
+
+        of = f"{number} of {batches}"
+        self._batch = f" to batch {of}" if batches > 1 else ""
+        if self._batch:
+            console.talk(f"Batch {of}: {nodeset.fold(nodes)}")
 
     def round(self, number: int, plans: Mapping[str, NodePlan]) -> contextlib.AbstractContextManager[None]:
         what = "Applying changes" if number == 1 else f"Applying changes of round {number}"
+        what += self._batch
         return self.phase(what, "Applied", sum(len(plan.steps) for plan in plans.values()), len(plans))
 
     def begun(self, node: str) -> None:
@@ -69,7 +81,8 @@ class LiveSteps(StepWatch):
             requirement, _, description = record.detail.partition(" ")
             self._progress.now(node, f"{requirement}: {description}")
         elif record.event in _ENDED and record.number:
-            self._done += record.event in _DONE
+            self._changed += record.event is Event.CHANGED
+            self._unchanged += record.event is Event.UNCHANGED
             self._progress.advance()
 
     def ended(self, node: str) -> None:

@@ -171,12 +171,22 @@ def _hint(error: Any) -> str | None:
     unknown = getattr(error, "option_name", None)
     if unknown is None and error.message.startswith("No such command") and "Did you" not in error.message:
         return f"choose from: {', '.join(context.command.list_commands(context))}"
+    if unknown is None and error.message.startswith("Got unexpected extra argument"):
+        return _inventory_apart(context)
     if unknown is not None and context.parent is None:
         return f"options of a command follow it: clusterctl COMMAND {unknown}"
     if unknown is not None and verbs.takes_a_program(context.command_path.partition(" ")[2]):
         own = f"; clusterctl's own {unknown} goes before the command" if verbs.is_talk(unknown) else ""
         return f"a program and its options follow '--'{own}"
     return None if unknown is None else _elsewhere(error, unknown)
+
+
+def _inventory_apart(context: Any) -> str | None:
+    """Return how to give an inventory beside the command's own argument; None if it has none, or takes none."""
+    own = [one for one in context.command.params if one.param_type_name == "argument"]
+    if not own or own[0].name == "inventory" or not any("-i" in one.opts for one in context.command.params):
+        return None
+    return f"give the inventory with -i: {context.command_path} -i INVENTORY {own[0].metavar or own[0].name.upper()}"
 
 
 def _elsewhere(error: Any, unknown: str) -> str | None:

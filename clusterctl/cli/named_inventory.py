@@ -57,7 +57,7 @@ def to_change(
     if loaded.source is None:
         if assume_yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise UsageError(
-                "no inventory was given, and there is no ./inventory.yaml",
+                "no inventory was given, and ./inventory.yaml does not exist",
                 hint=f"give an inventory (clusterctl {verb} INVENTORY), or change this machine with --local",
             )
         if not console.confirm(

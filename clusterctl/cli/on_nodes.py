@@ -14,6 +14,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli.terminal import interrupt
 from clusterctl.errors import UsageError
+from clusterctl.inventory import nodeset
 
 if TYPE_CHECKING:
     from clusterctl.cli.session import Session
@@ -118,7 +119,7 @@ def carry_out(
         awaited = [node.name for node in nodes if node.name not in ended]
         if awaited:
             interrupt.tell(
-                f"The command may run on {text.named(awaited)} until its timeout of {work.timeout_s:g} s."
+                f"The command may run on {nodeset.fold_counted(awaited)} until its timeout of {work.timeout_s:g} s."
             )
         raise
     outcomes = _in_order(ended, nodes)
@@ -150,11 +151,10 @@ def exit_code(outcomes: Mapping[str, Completed | Failure]) -> int:
 def answer(name: str, outcome: Completed | Failure) -> documents.Answer:
     """Return what one node answered as a part of documents."""
     from clusterctl.documents.command import Answer, CutBytes
-    from clusterctl.documents.words import ErrorKind
     from clusterctl.transport.base import Failure
 
     if isinstance(outcome, Failure):
-        return Answer(name=name, error=outcome.message, kind=ErrorKind(outcome.kind.value))
+        return Answer(name=name, error=outcome.message, kind=outcome.kind)
     cut = outcome.stdout_cut or outcome.stderr_cut
     return Answer(
         name=name,
@@ -177,4 +177,4 @@ def _say(outcomes: Mapping[str, Completed | Failure], *, stream: bool) -> None:
         if said:
             console.error(said, look="answers")
     if cut:
-        console.talk(f"the output of {text.named(cut)} was cut; --max-output allows more")
+        console.talk(f"the output of {nodeset.fold_counted(cut)} was cut; --max-output allows more")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from clusterctl.errors import UsageError
 
 InventoryArgument = Annotated[
-    Optional[Path],  # noqa: UP045 - typer evaluates this at run time on 3.10
+    Path | None,
     typer.Argument(
         metavar="INVENTORY",
         help="Inventory file, or targets such as root@gpu[01-16]; default: $CLUSTERCTL_INVENTORY, "
@@ -20,7 +20,7 @@ InventoryArgument = Annotated[
     ),
 ]
 InventoryOption = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option(
         "--inventory",
         "-i",
@@ -31,7 +31,7 @@ InventoryOption = Annotated[
 ]
 # --limit, --only and --skip may be repeated, which adds to them: no value is silently dropped.
 LimitOption = Annotated[
-    Optional[list[str]],  # noqa: UP045
+    list[str] | None,
     typer.Option(
         "--limit",
         metavar="NODESET",
@@ -44,26 +44,22 @@ JsonOption = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan; change nothing.")]
 OnlyOption = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option("--only", metavar="REQUIREMENT,..", help="Only these requirements."),
+    list[str] | None, typer.Option("--only", metavar="REQUIREMENT,..", help="Only these requirements.")
 ]
 SkipOption = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option("--skip", metavar="REQUIREMENT,..", help="All requirements except these."),
+    list[str] | None, typer.Option("--skip", metavar="REQUIREMENT,..", help="All requirements except these.")
 ]
 FanoutOption = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option("--fanout", min=1, help="Number of nodes contacted at once.", show_default="64"),
+    int | None, typer.Option("--fanout", min=1, help="Number of nodes contacted at once.", show_default="64")
 ]
 AcceptHostKeysOption = Annotated[
     bool,
     typer.Option(
-        "--accept-new-host-keys",
-        help="Record the host keys of new nodes; changed keys are always refused.",
+        "--accept-new-host-keys", help="Record the host keys of new nodes; changed keys are always refused."
     ),
 ]
 RunsOption = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option(
         "--runs", metavar="DIR", help="Directory of the run folders; default: $CLUSTERCTL_RUNS, else ./runs."
     ),
@@ -72,9 +68,23 @@ RunsOption = Annotated[
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, a unique part of it, or 'latest'.")
 ]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Also write a self-contained HTML page with charts."),
+]
+JunitOption = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Also write the result as JUnit XML.")
+]
+PrometheusOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--prometheus",
+        metavar="FILE",
+        help="Also write the result as a Prometheus textfile, for node_exporter.",
+    ),
+]
 LabelOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--label", metavar="TEXT", help="A label of the run, for 'runs list'."),
+    str | None, typer.Option("--label", metavar="TEXT", help="A label of the run, for 'runs list'.")
 ]
 
 
@@ -88,6 +98,16 @@ def require_seconds(timeout_s: float, flag: str = "--timeout") -> None:
         raise UsageError(
             f"{flag} must be a positive number of seconds, at most a year, not {timeout_s:g}",
             hint=f"give seconds: {flag} 86400 is a day",
+        )
+
+
+def require_alone(mode: str, what_it_does: str, given: Mapping[str, object], allowed: str = "") -> None:
+    """Raise UsageError if an option that ``mode`` excludes was given; ``given``: values, None or False if not given."""
+    flags = [flag for flag, value in given.items() if value is not None and value is not False]
+    if flags:
+        raise UsageError(
+            f"{mode} {what_it_does}, so {', '.join(flags)} cannot be combined with it",
+            hint="leave one of them out" + (f"; {mode} allows {allowed}" if allowed else ""),
         )
 
 

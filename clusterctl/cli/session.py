@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -156,11 +156,9 @@ def say_failures(failures: Mapping[str, Failure]) -> None:
         console.error(line)
 
 
-def say_without_root(
-    facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Decision, ...]], changing: Collection[str] = ()
-) -> None:
-    """Print to stderr why root is unavailable on nodes that need it, for an unknown verdict or a change."""
+def say_without_root(facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Decision, ...]]) -> None:
+    """Print to stderr why root is unavailable on nodes that need it for an unknown verdict."""
     from clusterctl.report.text.failures import rootless_lines
 
-    for line in rootless_lines(facts.values_by_node, verdicts.values_by_node, changing):
+    for line in rootless_lines(facts.values_by_node, verdicts.values_by_node):
         console.talk(line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,9 @@ from clusterctl.cli.named_inventory import LocalOption, to_change
 from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
 from clusterctl.errors import ConfigError
+from clusterctl.grouping import grouped
 from clusterctl.inventory.user_paths import at_home, is_there
+from clusterctl.report.text.table import columns
 
 if TYPE_CHECKING:
     from clusterctl.containers.up import Container, UpFailed
@@ -28,14 +30,14 @@ def up(
     local: LocalOption = False,
     limit: cli.LimitOption = None,
     image: Annotated[
-        Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        str | None,
         typer.Option("--image", metavar="IMAGE", help="Image instead of the inventory's container.image."),
     ] = None,
     port: Annotated[
         int, typer.Option("--port", min=1, max=65535, help="Port of the containers' SSH servers.")
     ] = 2222,
     volume: Annotated[
-        Optional[list[str]],  # noqa: UP045
+        list[str] | None,
         typer.Option("--volume", metavar="NODE:CONTAINER[:ro]", help="An additional mount; repeatable."),
     ] = None,
     privileged: Annotated[
@@ -155,20 +157,15 @@ def _say(found: tuple[Container, ...], run: RunDir) -> None:
     from clusterctl.artifacts import shell
     from clusterctl.inventory import nodeset
 
-    lines: dict[str, list[str]] = {}
-    for one in found:
-        lines.setdefault(shell.line(one.started.line), []).append(one.node.name)
+    lines = grouped((shell.line(one.started.line), one.node.name) for one in found)
     for line, names in lines.items():
         console.data(f"# {nodeset.fold(names)}\n{line}")
     rows = [
         (one.node.name, f"{one.node.address}:{one.node.port}", one.started.container_id[:12], one.memlock)
         for one in found
     ]
-    console.data(console.table(("node", "ssh", "container", "memlock KiB"), rows, right=(3,)))
-    notes: dict[str, list[str]] = {}
-    for one in found:
-        for note in one.started.notes:
-            notes.setdefault(note, []).append(one.node.name)
+    console.data(columns(("node", "ssh", "container", "memlock KiB"), rows, left=(0, 1, 2)))
+    notes = grouped((note, one.node.name) for one in found for note in one.started.notes)
     for note, names in notes.items():
         console.talk(f"note: {nodeset.fold(names)}: {note}")
     low = [one.node.name for one in found if one.memlock != "unlimited"]

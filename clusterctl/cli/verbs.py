@@ -30,6 +30,7 @@ _IN_ORDER = (
     ("exec", "exec", "execute"),
     ("bench", "bench.command", "bench"),
     ("locate", "locate.command", "locate"),
+    ("accept", "accept.command", "accept"),
     ("requirements", "requirements", "app"),
     ("explain", "explain", "explain"),
     ("render", "render.app", "app"),

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part
+from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.documents.words import NodeErrorWithoutHint
 
 
@@ -27,16 +28,6 @@ class RunState(str, Enum):
     STARTED = "started"
     FINISHED = "finished"
     CUT = "cut"
-
-
-class AppliedStatus(str, Enum):
-    """Name what became of a step that was applied."""
-
-    CHANGED = "changed"
-    UNCHANGED = "unchanged"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-    PLANNED = "planned"
 
 
 class AppliedStep(Part):

@@ -8,30 +8,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
-from clusterctl.documents.words import ComparisonWord, Success
-
-
-class FaultKind(str, Enum):
-    """Name what can be wrong with a run."""
-
-    CRASHED = "crashed"
-    UNPARSABLE = "unparsable"
-    FEWER_RANKS = "fewer-ranks"
-    DUPLICATE_RANKS = "duplicate-ranks"
-    WRONG_RESULTS = "wrong-results"
-    NAN_LOSS = "nan-loss"
-    REPLICAS_DIFFER = "replicas-differ"
-    RATES_DIFFER = "rates-differ"
-    SLOW_PATH = "slow-path"
-    SETTING_UNPROVEN = "setting-unproven"
-    RANK_DIED = "rank-died"
-    DEADLINE = "deadline"
-    NODE_LOST = "node-lost"
-    NODE_UNREACHABLE = "node-unreachable"
-    MISSING_PROGRAM = "missing-program"
-    MESH = "ssh-mesh"
-    MEMLOCK = "memlock"
-    LAUNCHER = "launcher"
+from clusterctl.documents.kinds import ComparisonWord, FaultKind
+from clusterctl.documents.words import Success
 
 
 class Fault(Part):
@@ -57,15 +35,24 @@ class Spread(Part):
     values: tuple[float, ...] = ()
 
 
+class VariantHalf(Part):
+    """The in-place half of a row, over the repeats."""
+
+    time_us: Spread
+    busbw_gbps: Spread | None
+
+
 class VariantRow(Part):
     """One message size of a collective; ``ratio`` is the speed relative to the first variant, by time.
 
-    ``noise`` is the share that a difference must exceed to count, and ``word`` is the outcome.
+    ``noise`` is the share that a difference must exceed to count, and ``word`` is the outcome. ``in_place`` is None
+    unless the program measures both halves.
     """
 
     size_bytes: int
     time_us: Spread
     busbw_gbps: Spread | None
+    in_place: VariantHalf | None = None
     wrong: int | None
     ratio: float | None
     noise: float | None = None
@@ -73,13 +60,20 @@ class VariantRow(Part):
 
 
 class VariantPoint(Part):
-    """One point of a scaling curve, as a row; ``sample`` is the counted unit, image or sequence."""
+    """One point of a scaling curve, as a row; ``sample`` is the counted unit, image or sequence.
+
+    ``efficiency`` is relative to one rank, ``efficiency_between_nodes`` to one node with as many ranks per node.
+    ``loss_first`` and ``loss`` are those of the first and last step, the median of the repeats.
+    """
 
     np: int
     nodes: int
     sample: str
     samples_per_s: Spread
     efficiency: float | None
+    efficiency_between_nodes: float | None = None
+    loss_first: float | None = None
+    loss: float | None = None
     ratio: float | None
     noise: float | None = None
     word: ComparisonWord | None = None
@@ -88,9 +82,9 @@ class VariantPoint(Part):
 class VariantResult(Part):
     """One variant: its settings, its number of repeats, its figures, their keys, and the proof of one repeat.
 
-    ``proof`` has the entries ``expected``, ``gpudirect``, ``nccl``, ``paths``, ``sharing``, ``stragglers`` and
-    ``usage`` of a plain run's proof. A variant with a setting that nothing proves has the entry ``refused`` (the
-    reason) and no ratio.
+    ``proof`` has the entries ``expected``, ``gpudirect``, ``health``, ``nccl``, ``paths``, ``sharing``,
+    ``stragglers`` and ``usage`` of a plain run's proof. A variant with a setting that nothing proves has the entry
+    ``refused`` (the reason) and no ratio.
     """
 
     name: str
@@ -137,11 +131,15 @@ class ResultRow(Sparse):
 class ResultPoint(Sparse):
     """One point of a scaling curve; efficiency relative to one rank, None if that was not measured.
 
-    The samples are images or sequences; the fields of the other kind are omitted from the document.
+    The samples are images or sequences; the fields of the other kind are omitted from the document. ``loss_first``
+    and ``loss`` are the loss of the first and of the last step, the mean of all ranks.
     """
 
     OPTIONAL: ClassVar = frozenset(
-        {"images_per_s", "images_per_s_per_rank", "sequences_per_s", "sequences_per_s_per_rank"}
+        {
+            *("images_per_s", "images_per_s_per_rank", "sequences_per_s", "sequences_per_s_per_rank"),
+            *("loss_first", "loss"),
+        }
     )
 
     np: int
@@ -151,6 +149,8 @@ class ResultPoint(Sparse):
     sequences_per_s: float | None = None
     sequences_per_s_per_rank: float | None = None
     efficiency: float | None
+    loss_first: float | None = None
+    loss: float | None = None
 
     @property
     def samples_per_s(self) -> float:
@@ -161,13 +161,16 @@ class ResultPoint(Sparse):
 class BenchStatus(str, Enum):
     """Tell whether a run succeeded and met its baseline.
 
-    ``not-judged``: it succeeded, but none of its figures could be compared with the baseline.
+    ``not-judged``: it succeeded, but none of its figures could be compared with the baseline. ``doubtful``: errors of
+    the hardware grew during the run or a CPU quota held a rank back (``proof.health``), or a node or link was confirmed
+    as slow (``proof.slow``), so that its figures may not be those of healthy nodes.
     """
 
     OK = "ok"
     FAILED = "failed"
     BELOW_BASELINE = "below-baseline"
     NOT_JUDGED = "not-judged"
+    DOUBTFUL = "doubtful"
 
 
 class BenchResult(Sparse, Document):

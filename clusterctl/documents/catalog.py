@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clusterctl.documents import (
+    accept,
     apply,
     baseline,
     bench,
@@ -50,6 +51,9 @@ DOCUMENTS: tuple[type[Document], ...] = (
     launch.Launch,
     launch.PlannedLaunches,
     locate.Locate,
+    accept.Accept,
+    accept.AcceptPlan,
+    accept.AcceptRequest,
     results.Results,
     results.ResultsExport,
     results.ResultsImport,

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
+from clusterctl.documents.kinds import VerdictStatus
 from clusterctl.documents.words import NodeError
-
-
-class VerdictStatus(str, Enum):
-    """Name the verdicts on a requirement."""
-
-    MET = "met"
-    UNMET = "unmet"
-    UNKNOWN = "unknown"
-    NOT_APPLICABLE = "not-applicable"
 
 
 class Verdict(Sparse):

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
-from clusterctl.documents.words import ErrorKind
+from clusterctl.documents.kinds import FailureKind
 
 
 class CutBytes(Part):
@@ -27,7 +27,7 @@ class Answer(Sparse):
 
     name: str
     error: str | None = None
-    kind: ErrorKind | None = None
+    kind: FailureKind | None = None
     status: int | None = None
     stdout: str | None = None
     stderr: str | None = None

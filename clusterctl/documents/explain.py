@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Literal
 
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part
-
-
-class ErrorRole(str, Enum):
-    """Name what a known error is in a failure."""
-
-    FAULT = "fault"
-    CAUSE = "cause"
-    SLOW_PATH = "slow-path"
-    NOTE = "note"
-    CONSEQUENCE = "consequence"
+from clusterctl.documents.kinds import ErrorRole
 
 
 class LogRead(Part):

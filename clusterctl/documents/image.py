@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
+from clusterctl.documents.kinds import Compatibility
 from clusterctl.documents.words import Success
 
 
@@ -63,19 +64,11 @@ class BuiltLibrary(Part):
     files: tuple[LibraryFile, ...]
 
 
-class FindingJudgement(str, Enum):
-    """Tell whether a library fits the base image."""
-
-    FITS = "fits"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
-
-
 class Finding(Part):
     """One requirement of the library on the base image."""
 
     what: str
-    judgement: FindingJudgement
+    judgement: Compatibility
     reason: str
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,28 @@ class SuspectStatus(str, Enum):
     OPEN = "open"
 
 
+class SuspectTestStatus(str, Enum):
+    """Tell how a test of a named rail or link ended."""
+
+    SLOW = "slow"
+    WELL = "well"
+    UNDECIDED = "undecided"
+
+
+class SuspectTest(Part):
+    """One test of a named rail or link: it (of a link, its first node) only ``sends``, only ``receives``, or is in use
+    ``alone`` while the node's other rails pause.
+
+    ``ratio`` and ``chance`` are those of a suspect, for this test.
+    """
+
+    test: Literal["sends", "receives", "alone"]
+    status: SuspectTestStatus
+    ratio: float
+    chance: float
+    rounds: int
+
+
 class Suspect(Part):
     """A node's rail, or the link of two nodes, that was slow in the first rounds.
 
@@ -44,10 +66,14 @@ class Suspect(Part):
     confirmations: int
     low_with: int
     partners: int
+    tests: tuple[SuspectTest, ...] = ()
 
 
 class SuspectAlone(Part):
-    """A rank that was slow without any other rank: ``measure`` is gemm, memory, host-to-device or device-to-host."""
+    """A rank that was slow without any other rank.
+
+    ``measure`` is gemm (without torch hash), memory, host-to-device or device-to-host.
+    """
 
     node: str
     place: int
@@ -56,6 +82,18 @@ class SuspectAlone(Part):
     ratio: float
     chance: float
     windows: int
+
+
+class SlowWindow(Part):
+    """One of the ``windows`` (from 1) in which ranks of these nodes were slower alone than in their own best window.
+
+    ``ratio`` is the lowest share of a rank's best rate in this ``measure``.
+    """
+
+    window: int
+    measure: str
+    nodes: tuple[str, ...]
+    ratio: float
 
 
 class SometimesSlow(Part):
@@ -101,6 +139,73 @@ class BestRate(Part):
     gbps: float
 
 
+class PairRate(Part):
+    """The best rate of two ranks in the first rounds, each direction, in 10^9 bytes per second."""
+
+    nodes: tuple[str, str]
+    place: int
+    gbps: float
+
+
+class PairAlone(Part):
+    """Two nodes that ran alone after a launch of all nodes failed and named none; ``why`` is None if they worked."""
+
+    nodes: tuple[str, str]
+    why: str | None
+
+
+class PairsAlone(Part):
+    """All such pairs, the ``nodes`` and ``links`` that fail, and the failed pairs that neither explains (``open``)."""
+
+    pairs: tuple[PairAlone, ...]
+    nodes: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    open: tuple[tuple[str, str], ...]
+
+
+class UnlikeDevice(Part):
+    """A rank with another device than most ranks; ``peers`` ranks have it, and fewer than 3 cannot be compared.
+
+    It is not named for slow pairs unless two ranks with its device are well: it may be slower by design.
+    """
+
+    node: str
+    place: int
+    device: str
+    others: str
+    peers: int
+
+
+class CpuHeldBack(Part):
+    """A node whose ranks stood still because a CPU quota of their cgroup was used up, counted by the kernel.
+
+    ``cpus`` is the quota; the kernel stopped the group in ``stopped`` of the ``periods`` in which it ran, for
+    ``stopped_s`` seconds of ``elapsed_s``. ``named`` is False if an equal quota held back every rank of the run.
+    """
+
+    node: str
+    device: Literal["CPU"]
+    named: bool
+    ranks: tuple[int, ...]
+    group: str
+    cpus: float
+    periods: int
+    stopped: int
+    stopped_s: float
+    elapsed_s: float
+    what: str
+    fix: str
+
+
+class FactDifference(Part):
+    """A fact in which a named node differs from most nodes of its kind: a reason to look at, not a proof."""
+
+    node: str
+    fact: str
+    value: str
+    others: str
+
+
 class Locate(Document):
     """What ``locate`` measured and named; ``rates`` has every rank, ``suspects`` those that were tested again."""
 
@@ -119,8 +224,18 @@ class Locate(Document):
     suspects: tuple[Suspect, ...]
     suspects_alone: tuple[SuspectAlone, ...]
     sometimes_slow: tuple[SometimesSlow, ...]
+    slow_windows: tuple[SlowWindow, ...] = ()
     groups: tuple[SlowGroup, ...]
     boundary: NetworkBoundary | None
     slow_rails: tuple[SlowRail, ...]
     rates: tuple[BestRate, ...]
+    pairs: tuple[PairRate, ...] = ()
+    differences: tuple[FactDifference, ...] = ()
+    unlike: tuple[UnlikeDevice, ...] = ()
+    held_back: tuple[CpuHeldBack, ...] = ()
+    apart: PairsAlone | None = None
+    gpus_not_measured: tuple[str, ...] = ()
+    """Nodes whose GPUs were not measured, because the run did without torch; pairs moved host memory."""
+    health: dict[str, Any] | None = None
+    """As the entry ``health`` of the proof of ``bench``: what the hardware reported during the run."""
     failures: tuple[Fault, ...]

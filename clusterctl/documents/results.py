@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
-from clusterctl.documents.words import ComparisonWord
+from clusterctl.documents.kinds import ComparisonWord
 
 
 class StoredRun(Part):

@@ -14,9 +14,11 @@ from clusterctl.documents.base import Document, Part
 class RunOutcome(str, Enum):
     """Name what became of a run.
 
-    ``interrupted``: it ended before it wrote its result. ``unfinished``: a bootstrap has steps left. ``up`` and
+    ``interrupted``: it ended before it wrote its result. ``unfinished``: a bootstrap has steps left, or
+    ``undo`` did not reach a node. ``up`` and
     ``down``: the containers of an ``up`` run, or were removed. ``named``: ``locate`` named a node, rail or link, or was
-    inconclusive. ``unreadable``: its documents cannot be read.
+    inconclusive. ``doubtful``: the hardware reported faults during a benchmark, or a CPU quota, a node or a link slowed
+    it. ``unreadable``: its documents cannot be read.
     """
 
     RUNNING = "running"
@@ -29,6 +31,8 @@ class RunOutcome(str, Enum):
     NAMED = "named"
     UNFINISHED = "unfinished"
     BELOW_BASELINE = "below-baseline"
+    NOT_JUDGED = "not-judged"
+    DOUBTFUL = "doubtful"
     UP = "up"
     DOWN = "down"
     UNREADABLE = "unreadable"

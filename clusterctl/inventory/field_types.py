@@ -17,6 +17,7 @@ REQUIREMENT_NAMES = (
     "rdma-link",
     "gpu-driver",
     "gpu-persistence",
+    "gpu-health",
     "fabric-manager",
     "docker",
     "container-toolkit",
@@ -28,6 +29,8 @@ REQUIREMENT_NAMES = (
     "shared-dir",
     "ssh-mesh",
     "time-sync",
+    "mpi",
+    "accept-tools",
 )
 """The stable names of requirements, as users write them in inventories and options."""
 

@@ -14,12 +14,12 @@ EXCLUDES = "!"
 _WILDCARDS = frozenset("*?")
 
 
-def limited(inventory: Inventory, texts: str | Sequence[str] | None) -> Inventory:
+def limited(inventory: Inventory, texts: str | Sequence[str] | None, *, option: str = "--limit") -> Inventory:
     """Keep only the nodes that the texts select (None: all); move the others to ``beyond``.
 
     A text is a node set whose names may be nodes, groups or wildcards (``gpu*``). ``!`` before a name excludes it; if
     every name excludes, all other nodes are kept. Raise UsageError for a malformed text, a name that matches
-    nothing, or a selection without nodes.
+    nothing, or a selection without nodes; it names ``option``, by which the texts were given.
     """
     if texts is None:
         return inventory
@@ -27,15 +27,15 @@ def limited(inventory: Inventory, texts: str | Sequence[str] | None) -> Inventor
     try:
         names = dict.fromkeys(name for text in given for name in nodeset.expand(text))
     except nodeset.NodeSetError as error:
-        raise UsageError(f"--limit: {error}", hint=error.hint) from None
+        raise UsageError(f"{option}: {error}", hint=error.hint) from None
     wanted = [name for name in names if not name.startswith(EXCLUDES)]
     unwanted = [name.removeprefix(EXCLUDES).strip() for name in names if name.startswith(EXCLUDES)]
-    selection = _Selection(inventory)
+    selection = _Selection(inventory, option)
     chosen = selection.nodes_of(wanted) if wanted else selection.names
     kept_names = chosen - selection.nodes_of(unwanted)
     if not kept_names:
         raise UsageError(
-            f"--limit {','.join(given)[:200]!r} selects no node",
+            f"{option} {','.join(given)[:200]!r} selects no node",
             hint=f"every node is excluded; {selection.known}",
         )
     kept = tuple(node for node in inventory.nodes if node.name in kept_names)
@@ -46,7 +46,8 @@ def limited(inventory: Inventory, texts: str | Sequence[str] | None) -> Inventor
 class _Selection:
     """The names that an inventory's nodes can be selected by."""
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(self, inventory: Inventory, option: str) -> None:
+        self._option = option
         self.names = frozenset(node.name for node in inventory.nodes)
         self.members: dict[str, set[str]] = {}
         for node in inventory.nodes:
@@ -73,11 +74,12 @@ class _Selection:
             wildcard = next((word for word in unknown if not _WILDCARDS.isdisjoint(word)), None)
             if wildcard is not None:
                 raise UsageError(
-                    f"--limit: {wildcard[:200]!r} matches no node or group of the inventory", hint=self.known
+                    f"{self._option}: {wildcard[:200]!r} matches no node or group of the inventory",
+                    hint=self.known,
                 )
             close = get_close_matches(unknown[0], [*self.names, *self.members], n=1)
             raise UsageError(
-                f"--limit: {nodeset.fold(unknown)[:200]} is not a node or group of the inventory",
+                f"{self._option}: {nodeset.fold(unknown)[:200]} is not a node or group of the inventory",
                 hint=f"did you mean {close[0]}? {self.known}" if close else self.known,
             )
         return frozenset(found)

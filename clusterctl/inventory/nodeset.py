@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
 from clusterctl.errors import InventoryError
+from clusterctl.grouping import grouped
 
 MAX_NODES = 65536
 MAX_MEMBERS = 16 * MAX_NODES
@@ -82,6 +83,11 @@ def fold(names: Iterable[str]) -> str:
                     del left[name]
     folded.update({name: order[name] for name in left})
     return ",".join(sorted(folded, key=folded.__getitem__))
+
+
+def fold_counted(names: Collection[str], noun: str = "") -> str:
+    """Return names folded, with their number and ``noun`` if there are several: ``gpu[01-04] (4)``."""
+    return fold(names) + (f" ({len(names)}{noun})" if len(names) > 1 else "")
 
 
 class _Item:
@@ -173,9 +179,9 @@ def _range(part: str, text: str) -> tuple[int, int, int, int]:
 def _ranges(numbers: list[str]) -> list[str]:
     """Fold distinct numbers as written: padded ones by their width, the others by value."""
     padded_widths = {len(number) for number in numbers if number.startswith("0") and len(number) > 1}
-    by_width: dict[int, list[int]] = {}
-    for number in numbers:
-        by_width.setdefault(len(number) if len(number) in padded_widths else 0, []).append(int(number))
+    by_width = grouped(
+        (len(number) if len(number) in padded_widths else 0, int(number)) for number in numbers
+    )
     ranges = []
     for width, values in sorted(by_width.items(), key=lambda entry: -entry[0]):
         values.sort()

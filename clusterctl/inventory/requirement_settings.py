@@ -157,6 +157,22 @@ class TimeSyncSettings(Model):
     """Time servers to write into the configuration; empty: the distribution's."""
 
 
+class MpiSettings(Model):
+    """Whether the nodes must have Open MPI, and the source of nccl-tests."""
+
+    require: bool = False
+    """True: each node must have Open MPI with its headers; false: only if ``nccl_tests`` is set."""
+    nccl_tests: FilePath | None = None
+    """Directory or tarball on this machine with the source of nccl-tests, which is built on each node with GPUs."""
+
+
+class AcceptToolsSettings(Model):
+    """Whether the nodes must have the programs that `accept` calls."""
+
+    require: bool = False
+    """True: each node must have fio and stress-ng, and perftest if it has RDMA devices; false: not applicable."""
+
+
 class PackageSettings(Model):
     """The source of packages."""
 
@@ -185,6 +201,8 @@ class RequirementSettings(Model):
     shared_dir: SharedDirSettings = SharedDirSettings()
     ssh_mesh: SshMeshSettings = SshMeshSettings()
     time_sync: TimeSyncSettings = TimeSyncSettings()
+    mpi: MpiSettings = MpiSettings()
+    accept_tools: AcceptToolsSettings = AcceptToolsSettings()
     packages: PackageSettings = PackageSettings()
     memlock: Literal["unlimited"] | Annotated[int, Field(gt=0)] = "unlimited"
     """KiB of memory that a process in a non-interactive SSH session may lock."""

@@ -25,6 +25,7 @@ MAX_SETTINGS = 1 << 21
 MAX_CLUSTER_FILE_BYTES = 1 << 20
 _PATHS = (
     ("peermem", "source", "directory or tarball"),
+    ("mpi", "nccl_tests", "directory or tarball"),
     ("packages", "folder", "directory"),
     ("cluster_file", "source", "file"),
 )
@@ -244,9 +245,7 @@ class _Resolver:
         for path, layer in self.layers():
             self.check_regular(layer.identity_file, (*path, "identity_file"), user_files.KEY_BYTES)
             if layer.identity_file is not None and not is_there(self.located(layer.identity_file)):
-                self.problem(
-                    (*path, "identity_file"), f"there is no file {self.located(layer.identity_file)}"
-                )
+                self.problem((*path, "identity_file"), f"file not found: {self.located(layer.identity_file)}")
             # A known_hosts file may not exist yet, because --accept-new-host-keys creates it.
             self.check_regular(layer.known_hosts, (*path, "known_hosts"), user_files.KNOWN_HOSTS_BYTES)
             if layer.requirements is None:
@@ -256,7 +255,7 @@ class _Resolver:
                 if value is not None and not is_there(self.located(value)):
                     self.problem(
                         (*path, "requirements", requirement, key),
-                        f"there is no {what} {self.located(value)}",
+                        f"{what} not found: {self.located(value)}",
                     )
             self.check_cluster_file(layer, path)
 

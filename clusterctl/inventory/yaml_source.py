@@ -97,6 +97,25 @@ def parse(data: bytes, file: str) -> Document:
     return Document(file, value, reader.lines, reader.written)
 
 
+_OTHER_INDENT = re.compile(r"expected <block end>, but found '<block (sequence|mapping) start>'")
+
+
+def _explained(error: yaml.MarkedYAMLError) -> tuple[yaml.Mark | None, str]:
+    """Return the place and the words for a mistake: plain ones for the most frequent, otherwise PyYAML's."""
+    mark = error.problem_mark or error.context_mark
+    what = " ".join(part for part in (error.context, error.problem) if part)
+    # PyYAML notices these two on a later line; the context begins where the mistake is.
+    if "could not find expected ':'" in what:
+        return error.context_mark or mark, "expected 'key: value' or '- item', found text without a colon"
+    if "quoted scalar found unexpected end of stream" in what:
+        return error.context_mark or mark, "a quotation mark is not closed"
+    if _OTHER_INDENT.search(what):
+        what = "this line is indented differently from the lines of the same list or mapping"
+    elif "mapping values are not allowed here" in what:
+        what = "this line is indented too deep, or its value contains ': ' and needs quotation marks"
+    return mark, what
+
+
 class _TooMuch(yaml.YAMLError):
     """The document is nested too deeply or holds too many values."""
 
@@ -135,8 +154,7 @@ def compose(text: str, file: str) -> yaml.Node:
             line = second.start_mark.line + 1 if second is not None else 0
             raise refusal(file, [InventoryProblem(line, "", "a second YAML document begins; expected one")])
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        what = " ".join(part for part in (error.context, error.problem) if part)
+        mark, what = _explained(error)
         line = mark.line + 1 if mark is not None else 0
         if "'\\t'" in what:
             what += "; indent with spaces, not with tabs"

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from clusterctl import model_errors, user_files
-from clusterctl.documents.lab import LabNodeState, LabProcess, LabSize, LabState
+from clusterctl.documents.lab import LabNodeState, LabSize, LabState
 from clusterctl.errors import LabError
 from clusterctl.foreign import json_value
 
@@ -162,7 +162,7 @@ def save(lab: Lab) -> None:
         image_key=lab.image_key,
         size=LabSize(**asdict(lab.size)),
         python=lab.python,
-        nodes=tuple(_state(node) for node in lab.nodes),
+        nodes=tuple(LabNodeState.model_validate(asdict(node)) for node in lab.nodes),
     )
     partial = lab.state_path.with_suffix(".partial")
     partial.write_text(json.dumps(state.document(), indent=2) + "\n", encoding="utf-8")
@@ -190,7 +190,7 @@ def load(directory: Path) -> Lab | None:
         raise LabError(
             f"{path} is not a lab's record: {_why(error)}", hint="remove the directory by hand"
         ) from None
-    size = GuestSize(state.size.memory_mib, state.size.vcpus, state.size.accelerator)
+    size = GuestSize(**dict(state.size))
     nodes = tuple(_node(node) for node in state.nodes)
     return Lab(state.lab_id, directory, state.driver, state.image_key, size, nodes, state.python)
 
@@ -201,29 +201,7 @@ def _why(error: Exception) -> str:
     return model_errors.first(error)
 
 
-def _state(node: LabNode) -> LabNodeState:
-    mark = node.process
-    return LabNodeState(
-        name=node.name,
-        address=node.address,
-        port=node.port,
-        user=node.user,
-        fabric_address=node.fabric_address,
-        fabric_interface=node.fabric_interface,
-        process=LabProcess(pid=mark.pid, start_ticks=mark.start_ticks) if mark else None,
-        container_id=node.container_id,
-    )
-
-
 def _node(state: LabNodeState) -> LabNode:
     mark = state.process
-    return LabNode(
-        state.name,
-        state.address,
-        state.port,
-        state.user,
-        state.fabric_address,
-        state.fabric_interface,
-        ProcessMark(mark.pid, mark.start_ticks) if mark else None,
-        state.container_id,
-    )
+    process = ProcessMark(mark.pid, mark.start_ticks) if mark else None
+    return LabNode(**{**dict(state), "process": process})

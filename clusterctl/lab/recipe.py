@@ -25,6 +25,8 @@ MORE_PACKAGES = (
     "pciutils", "ethtool",
     # RDMA userspace and its tools
     "rdma-core", "ibverbs-providers", "ibverbs-utils", "librdmacm1", "perftest", "infiniband-diags",
+    # what `accept` calls
+    "fio", "stress-ng",
     # containers and MPI
     "docker.io", "iptables", "openmpi-bin",
     # libraries of a host CPython that is mounted into a container, and of its torch

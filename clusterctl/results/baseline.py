@@ -46,22 +46,8 @@ def noise_factor(repeats: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class BaselineFigure:
-    """One figure of a run: message size in bytes (None: a training's throughput), unit and repeats."""
-
-    size_bytes: int | None
-    unit: str
-    values: tuple[float, ...]
-
-    @property
-    def value(self) -> float:
-        """Return the median of the repeats."""
-        return statistics.median(self.values)
-
-
-@dataclass(frozen=True, slots=True)
 class Series:
-    """The recorded repeats of one figure."""
+    """The repeats of one figure: its message size in bytes (None: a training's throughput) and its unit."""
 
     size_bytes: int | None
     unit: str
@@ -139,14 +125,14 @@ class Baseline:
 class Regression:
     """One figure that is below its baseline."""
 
-    figure: BaselineFigure
+    figure: Series
     baseline: float
     allowed: float
     np: str
 
     @property
     def loss(self) -> float:
-        return 1 - self.figure.value / self.baseline
+        return 1 - self.figure.median / self.baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +176,7 @@ class BaselineComparison:
                     "np": int(below.np),
                     "size_bytes": below.figure.size_bytes,
                     "unit": below.figure.unit,
-                    "value": round(below.figure.value, 4),
+                    "value": round(below.figure.median, 4),
                     "baseline": round(below.baseline, 4),
                     "loss": round(below.loss, 4),
                     "allowed": round(below.allowed, 4),
@@ -200,7 +186,7 @@ class BaselineComparison:
         }
 
 
-def figures(document: Mapping[str, Any]) -> list[tuple[dict[str, str], list[BaselineFigure]]]:
+def figures(document: Mapping[str, Any]) -> list[tuple[dict[str, str], list[Series]]]:
     """Return the figures of one ``clusterctl.bench/1`` document under their keys; empty if it has no keys.
 
     A run with variants has the figures of each variant under the variant's keys.
@@ -213,18 +199,18 @@ def figures(document: Mapping[str, Any]) -> list[tuple[dict[str, str], list[Base
             if rate is not None and str(point["np"]) in keys:
                 found.append((keys[str(point["np"])], [rate]))
         speeds = [(int(row["size_bytes"]), _values(row.get("busbw_gbps"))) for row in one.get("rows") or ()]
-        rows = [BaselineFigure(size_bytes, "GB/s", values) for size_bytes, values in speeds if values]
+        rows = [Series(size_bytes, "GB/s", values) for size_bytes, values in speeds if values]
         if rows and keys:
             found.append((keys[max(keys, key=int)], rows))
     return found
 
 
-def _rate(point: Mapping[str, Any]) -> BaselineFigure | None:
+def _rate(point: Mapping[str, Any]) -> Series | None:
     repeated = {f"{point.get('sample')}s_per_s": point.get("samples_per_s")}
     for name, unit in (("images_per_s", "images/s"), ("sequences_per_s", "sequences/s")):
         values = _values(point.get(name, repeated.get(name)))
         if values:
-            return BaselineFigure(None, unit, values)
+            return Series(None, unit, values)
     return None
 
 
@@ -245,15 +231,13 @@ def record(baseline: Baseline, document: Mapping[str, Any]) -> Baseline:
     for key, found in figures(document):
         at = next((i for i, entry in enumerate(entries) if not differences(entry.key, key)), None)
         if at is None:
-            entries.append(
-                BaselineEntry(key, (run,), tuple(Series(f.size_bytes, f.unit, f.values) for f in found))
-            )
+            entries.append(BaselineEntry(key, (run,), tuple(found)))
         else:
             entries[at] = _with(entries[at], run, found)
     return Baseline(baseline.name, tuple(entries))
 
 
-def _with(entry: BaselineEntry, run: str, found: Sequence[BaselineFigure]) -> BaselineEntry:
+def _with(entry: BaselineEntry, run: str, found: Sequence[Series]) -> BaselineEntry:
     series = {(one.size_bytes, one.unit): one.values for one in entry.series}
     for figure in found:
         name = (figure.size_bytes, figure.unit)
@@ -293,7 +277,7 @@ def compare(baseline: Baseline, document: Mapping[str, Any]) -> BaselineComparis
                 continue
             judged += 1
             off = _ROUNDED.get(figure.unit, 0.0)
-            if figure.value + off < (one.median - off) * (1 - one.allowed):
+            if figure.median + off < (one.median - off) * (1 - one.allowed):
                 below.append(Regression(figure, one.median, one.allowed, key["np"]))
     verdict: Verdict = (
         "below-baseline" if below else "ok" if judged else "not-judged" if matched else "no-match"
@@ -312,7 +296,7 @@ def compare(baseline: Baseline, document: Mapping[str, Any]) -> BaselineComparis
     )
 
 
-def _few(repeats: int, common: Sequence[tuple[BaselineFigure, Series]]) -> str:
+def _few(repeats: int, common: Sequence[tuple[Series, Series]]) -> str:
     """Return what a baseline with one or two repeats cannot judge."""
     said = f"{repeats} of {ENOUGH_REPEATS} repeats recorded"
     small = sum(figure.size_bytes is not None and figure.size_bytes < LARGE_BYTES for figure, _ in common)

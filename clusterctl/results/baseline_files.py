@@ -41,13 +41,13 @@ def names(root: Path | None = None) -> tuple[str, ...]:
 
 
 def load(name: str, root: Path | None = None) -> Baseline:
-    """Read a baseline; ResultError if it is missing or cannot be read."""
+    """Read a baseline; UsageError if it is missing, ResultError if it cannot be read."""
     path = path_of(name, root)
     try:
         text = user_files.read_text(path, LARGEST_BYTES)
     except FileNotFoundError:
         known = ", ".join(names(root)) or "none yet"
-        raise ResultError(
+        raise UsageError(
             f"baseline {name!r} not found (recorded: {known})",
             hint=f"record it from healthy runs: clusterctl results baseline record {name} --run RUN",
         ) from None
@@ -105,7 +105,7 @@ def save(baseline: Baseline, root: Path | None = None) -> Path:
 
 
 def remove(name: str, root: Path | None = None) -> None:
-    """Remove a baseline, even a damaged one; ResultError if it is missing."""
+    """Remove a baseline, even a damaged one; UsageError if it is missing."""
     path = path_of(name, root)
     if not is_file(path):
         load(name, root)  # raises the error that lists the recorded baselines

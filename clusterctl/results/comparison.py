@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from clusterctl.benchmarks.key import ABSENT, FIELDS
+from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.errors import UsageError
 from clusterctl.results import noise
-from clusterctl.results.noise import Scatter, Word
+from clusterctl.results.noise import Scatter
 from clusterctl.results.record import Record, Summary
 
 MAX_RUNS = 12
@@ -36,7 +37,7 @@ class Figure:
     time_us: float | None
     ratio: float | None
     noise: float | None
-    word: Word | None
+    word: ComparisonWord | None
 
 
 @dataclass(frozen=True, slots=True)

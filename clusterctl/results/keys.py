@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from clusterctl.benchmarks.key import configuration_key, library_version, mapping
-from clusterctl.launch.measure import Measured
+from clusterctl.launch.measured import Measured
 
 
 def keys_of(measured: Measured) -> dict[str, dict[str, str]]:

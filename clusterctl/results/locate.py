@@ -4,21 +4,40 @@ from __future__ import annotations
 
 from clusterctl.documents.locate import (
     BestRate,
+    CpuHeldBack,
+    FactDifference,
     Locate,
     LocateStatus,
     NetworkBoundary,
+    PairAlone,
+    PairRate,
+    PairsAlone,
     SlowGroup,
     SlowRail,
+    SlowWindow,
     SometimesSlow,
     Suspect,
     SuspectAlone,
     SuspectStatus,
+    SuspectTest,
+    SuspectTestStatus,
+    UnlikeDevice,
 )
 from clusterctl.launch.locate import LocateRun
 from clusterctl.results.model import exit_code as exit_code_of
 from clusterctl.results.model import fault_part
+from clusterctl.trust import cpu_quota
+from clusterctl.trust.cpu_quota import HeldBack
+from clusterctl.trust.dead_pairs import DeadPairs
+from clusterctl.workloads.locate.cause import Examined
 from clusterctl.workloads.locate.search import ALPHA
 from clusterctl.workloads.locate.verdict import LocateVerdict, SuspectState
+
+_TEST_STATUS = {
+    SuspectState.NAMED: SuspectTestStatus.SLOW,
+    SuspectState.CLEARED: SuspectTestStatus.WELL,
+    SuspectState.OPEN: SuspectTestStatus.UNDECIDED,
+}
 
 
 def document(found: LocateRun, run: str) -> Locate:
@@ -47,6 +66,7 @@ def document(found: LocateRun, run: str) -> Locate:
                 nodes=tuple(fleet.names[node] for node in one.nodes), place=one.place, interface=rail(one.place),
                 status=SuspectStatus(one.status.value), ratio=round(one.ratio, 4), chance=one.chance,
                 confirmations=one.rounds, low_with=one.low_with, partners=one.partners,
+                tests=tuple(_test(test) for test in located.examined if test.finding == one),
             )
             for one in verdict.findings
         ),
@@ -65,6 +85,13 @@ def document(found: LocateRun, run: str) -> Locate:
             )
             for one in located.intermittent
         ),
+        slow_windows=tuple(
+            SlowWindow(
+                window=one.window, measure=one.measure, ratio=round(one.ratio, 4),
+                nodes=tuple(dict.fromkeys(fleet.names[fleet.where(rank)[0]] for rank in one.ranks)),
+            )
+            for one in located.low_windows
+        ),
         groups=tuple(
             SlowGroup(
                 place=one.place, ratio=round(one.slow_ratio, 4),
@@ -79,8 +106,47 @@ def document(found: LocateRun, run: str) -> Locate:
             BestRate(node=fleet.names[node], place=place, gbps=rate)
             for (node, place), rate in sorted(verdict.best.items())
         ),
+        pairs=tuple(
+            PairRate(nodes=(fleet.names[low], fleet.names[high]), place=place, gbps=rate)
+            for ((low, high), place), rate in sorted(verdict.pairs.items())
+        ),
+        differences=tuple(
+            FactDifference(node=one.node, fact=one.fact, value=one.value, others=one.others)
+            for one in found.differences
+        ),
+        unlike=tuple(
+            UnlikeDevice(
+                node=fleet.names[node], place=place, device=one.device, others=one.most, peers=one.peers
+            )
+            for one in located.unlike
+            for node, place in (fleet.where(one.rank),)
+        ),
+        held_back=tuple(map(_held_back, found.held_back)),
+        apart=_apart(found.apart) if found.apart.pairs else None,
+        gpus_not_measured=found.gpus_not_measured,
+        health=found.health.document() if found.health is not None else None,
         failures=tuple(fault_part(fault) for fault in found.faults),
     )  # fmt: skip
+
+
+def _test(one: Examined) -> SuspectTest:
+    return SuspectTest(
+        test=one.test.value, status=_TEST_STATUS[one.status], ratio=round(one.ratio, 4), chance=one.chance,
+        rounds=one.rounds,
+    )  # fmt: skip
+
+
+def _held_back(one: HeldBack) -> CpuHeldBack:
+    return CpuHeldBack(
+        node=one.node, device=cpu_quota.PLACE, named=not one.is_common, ranks=one.ranks, group=one.use.group,
+        cpus=round(one.use.cpus, 4), periods=one.use.periods, stopped=one.use.stopped,
+        stopped_s=round(one.stopped_s, 3), elapsed_s=one.elapsed_s, what=one.what, fix=cpu_quota.FIX,
+    )  # fmt: skip
+
+
+def _apart(found: DeadPairs) -> PairsAlone:
+    pairs = tuple(PairAlone(nodes=one.nodes, why=one.why) for one in found.pairs)
+    return PairsAlone(pairs=pairs, nodes=found.nodes, links=found.links, open=found.open)
 
 
 def _status(found: LocateRun) -> LocateStatus:
@@ -91,6 +157,7 @@ def _status(found: LocateRun) -> LocateStatus:
         verdict.named
         or found.located.intermittent
         or any(one.status is SuspectState.NAMED for one in found.located.alone)
+        or any(not one.is_common for one in found.held_back)
     ):
         return LocateStatus.NAMED
     return LocateStatus.INCONCLUSIVE if verdict.is_inconclusive else LocateStatus.NONE
@@ -104,9 +171,13 @@ def exit_code(found: LocateRun) -> int:
 def named_nodes(document_: Locate) -> tuple[str, ...]:
     """Return the nodes that were named, each once: which end of a link is slow is left to the operator."""
     alone = [one.node for one in document_.suspects_alone if one.status is SuspectStatus.NAMED]
+    held = [one.node for one in document_.held_back if one.named]
     pairs = [one.nodes[0] for one in document_.suspects
              if one.status is SuspectStatus.NAMED and len(one.nodes) == 1]  # fmt: skip
-    return tuple(dict.fromkeys([*alone, *pairs, *(one.node for one in document_.sometimes_slow)]))
+    dead = document_.apart.nodes if document_.apart is not None else ()
+    return tuple(
+        dict.fromkeys([*held, *alone, *pairs, *(one.node for one in document_.sometimes_slow), *dead])
+    )
 
 
 def named(document_: Locate) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from clusterctl import __version__
@@ -13,7 +14,7 @@ from clusterctl.benchmarks.scaling import between_nodes, efficiencies
 from clusterctl.documents import bench
 from clusterctl.documents.bench import BenchResult, BenchStatus, ResultHalf, ResultPoint, ResultRow
 from clusterctl.errors import LaunchError, NodeConnectionError, ResultError
-from clusterctl.launch.measure import Measured, TrainingPoint
+from clusterctl.launch.measured import Measured, TrainingPoint
 from clusterctl.results import proofs
 from clusterctl.results.keys import keys_of
 
@@ -54,7 +55,18 @@ def _point(entry: TrainingPoint, efficiency: float | None) -> ResultPoint:
         f"{entry.run.sample}s_per_s": point.samples_per_s,
         f"{entry.run.sample}s_per_s_per_rank": point.samples_per_s_per_rank,
     }
-    return ResultPoint(np=point.np, nodes=point.nodes, efficiency=efficiency, **counted)
+    return ResultPoint(
+        np=point.np,
+        nodes=point.nodes,
+        efficiency=efficiency,
+        loss_first=_rounded(entry.run.loss_first),
+        loss=_rounded(entry.run.loss),
+        **counted,
+    )
+
+
+def _rounded(loss: float | None) -> float | None:
+    return None if loss is None else round(loss, 6)
 
 
 def _rates(entry: TrainingPoint) -> list[dict[str, Any]]:
@@ -73,13 +85,7 @@ def _rates(entry: TrainingPoint) -> list[dict[str, Any]]:
 
 def fault_part(fault: Fault) -> bench.Fault:
     """Return a fault as a part of documents."""
-    return bench.Fault(
-        kind=bench.FaultKind(fault.kind.value),
-        message=fault.message,
-        rank=fault.rank,
-        node=fault.node,
-        hint=fault.hint,
-    )
+    return bench.Fault(**asdict(fault))
 
 
 def fault_document(fault: Fault) -> dict[str, Any]:
@@ -102,6 +108,9 @@ def from_measured(measured: Measured, run: str) -> BenchResult:
         proof["library"] = list(last.libraries)
         proof["spread"] = {str(entry.point.np): round(entry.point.spread, 3) for entry in measured.points}
         proof["rates"] = {str(entry.point.np): _rates(entry) for entry in measured.points}
+        losses = {str(entry.point.np): [*map(_rounded, entry.run.losses)] for entry in measured.points}
+        if any(losses.values()):
+            proof["losses"] = losses
         proof["between_nodes"] = [
             {"np": figure.np, "nodes": figure.nodes, "efficiency": round(figure.efficiency, 6)}
             for figure in between_nodes(points)
@@ -119,7 +128,7 @@ def from_measured(measured: Measured, run: str) -> BenchResult:
         benchmark=measured.request.benchmark,
         library=measured.library,
         launcher=measured.launcher,
-        status=BenchStatus.FAILED if measured.faults else BenchStatus.OK,
+        status=status_of(measured.faults, proof),
         rows=rows,
         avg_busbw_gbps=average_busbw(rows),
         points=tuple(
@@ -127,6 +136,14 @@ def from_measured(measured: Measured, run: str) -> BenchResult:
         ),
         proof=proof,
     )
+
+
+def status_of(faults: Sequence[Fault], proof: Mapping[str, Any]) -> BenchStatus:
+    """Return the status of a run before its figures are compared with a baseline."""
+    if faults:
+        return BenchStatus.FAILED
+    doubtful = proof.get("health", {}).get("doubtful") or proof.get("slow")
+    return BenchStatus.DOUBTFUL if doubtful else BenchStatus.OK
 
 
 def exit_code(faults: tuple[Fault, ...]) -> int:

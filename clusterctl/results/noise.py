@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 
+from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.results import student
 
 FALSE_ALARMS = 0.02
@@ -27,15 +27,6 @@ FLOOR = 0.05
 """The smallest difference between separate runs that counts."""
 FLOOR_INTERLEAVED = 0.01
 """The smallest difference between variants of one run that counts."""
-
-
-class Word(str, Enum):
-    """The meaning of a ratio."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    SAME = "within noise"
-    ONCE = "measured once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +62,7 @@ class Pair:
 class Meaning:
     """The meaning of a ratio, and the noise that a difference must exceed as a share; None: unknown."""
 
-    word: Word
+    word: ComparisonWord
     noise: float | None
 
 
@@ -131,9 +122,9 @@ def _test(pair: Pair) -> _Test | None:
     return _Test(math.sqrt(known.variance + known.sigma**2), known.degrees)
 
 
-def _word(pair: Pair, noise: float | None) -> Word:
+def _word(pair: Pair, noise: float | None) -> ComparisonWord:
     if noise is not None and abs(math.log(pair.ratio)) <= math.log1p(noise):
-        return Word.SAME
+        return ComparisonWord.SAME
     if pair.one is None or pair.other is None:
-        return Word.ONCE
-    return Word.FASTER if pair.ratio > 1 else Word.SLOWER
+        return ComparisonWord.ONCE
+    return ComparisonWord.FASTER if pair.ratio > 1 else ComparisonWord.SLOWER

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from clusterctl.launch.measure import Measured
+from clusterctl.launch.measured import Measured
 from clusterctl.trust import expectation, slow_neighbours, stragglers, usage
 from clusterctl.trust.expectation import Inputs
 from clusterctl.trust.nccl_log_model import NcclLog
@@ -14,7 +14,7 @@ from clusterctl.trust.nccl_log_model import NcclLog
 
 def of_measured(measured: Measured) -> dict[str, Any]:
     """Return the entries of ``proof`` that ``measured`` allows, such as gpudirect, expected and paths."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {} if measured.health is None else {"health": measured.health.document()}
     trust = measured.trust
     if trust is not None and trust.gpudirect is not None and trust.log is not None:
         found["gpudirect"] = trust.gpudirect.document()
@@ -44,10 +44,20 @@ def of_measured(measured: Measured) -> dict[str, Any]:
     }
     if measured.neighbours.ranks:
         found["neighbours"] = measured.neighbours.document()
-        slow[str(len(measured.ranks))] = slow_neighbours.find(measured.neighbours)
+        slow[str(len(measured.ranks))] = _unless_cleared(slow_neighbours.find(measured.neighbours), measured)
+    if measured.slow:
+        found["slow"] = [one.document() for one in measured.slow]
     if any(slow.values()):
         found["stragglers"] = {np: listed for np, listed in slow.items() if listed}
     return found
+
+
+def _unless_cleared(stragglers_: list[dict[str, Any]], measured: Measured) -> list[dict[str, Any]]:
+    """Return the stragglers without those that pairs of nodes did not confirm."""
+    if measured.slow is None:
+        return stragglers_
+    nodes = {node for one in measured.slow for node in one.nodes}
+    return [one for one in stragglers_ if one["host"] in nodes]
 
 
 def expected(measured: Measured, rows: Sequence[tuple[int, float]]) -> dict[str, Any]:
@@ -57,13 +67,23 @@ def expected(measured: Measured, rows: Sequence[tuple[int, float]]) -> dict[str,
         return {}
     inputs = Inputs(
         measured.request.collective,
-        trust.np,
+        len(measured.ranks),
         trust.nodes,
         trust.links,
         trust.in_network,
         trust.nvlink_between_nodes,
     )
     return {"expected": expectation.document(expectation.judge(inputs, rows))}
+
+
+def health_of_all(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the entry ``health`` of several measurements together."""
+    unread = {(one["node"], one["reason"]): one for entry in entries for one in entry["unread"]}
+    return {
+        "doubtful": any(entry["doubtful"] for entry in entries),
+        "events": [event for entry in entries for event in entry["events"]],
+        "unread": list(unread.values()),
+    }
 
 
 def _nccl(log: NcclLog) -> dict[str, Any]:
@@ -84,6 +104,11 @@ def _nccl(log: NcclLog) -> dict[str, Any]:
 def _usage(measured: Measured) -> dict[str, Any]:
     """Return the variables that every rank read, what proves the variant's settings, and rank 0's algorithms."""
     read = [one.read for one in measured.usage]
+    # The least of all ranks; 0: not used.
+    used = {
+        name: min(one.mechanisms.get(name, 0) for one in measured.usage)
+        for name in sorted({name for one in measured.usage for name in one.mechanisms})
+    }
     return {
         "read": {
             name: value
@@ -91,6 +116,7 @@ def _usage(measured: Measured) -> dict[str, Any]:
             if all(name in one for one in read)
         },
         "proven": dict(measured.proven),
+        "mechanisms": used,
         "algorithms": [asdict(calls) for calls in usage.algorithms(measured.usage)],
     }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from clusterctl import run_ids
 from clusterctl.benchmarks.key import hardware_name
+from clusterctl.wording import counted
 
 HIGH = "busbw_gbps"
 # A larger value is not a number of ranks, and may not fit into a database column.
@@ -43,6 +44,13 @@ class Summary:
     folder: str | None = None
     """The path of the run folder when the run ended."""
     label: str | None = None
+
+    @property
+    def where(self) -> str:
+        """The numbers of ranks and nodes, in words."""
+        if self.np is None:
+            return "no rank started"
+        return f"{counted(self.np, 'rank')} on {counted(self.nodes or 0, 'node')}"
 
 
 @dataclass(frozen=True, slots=True)

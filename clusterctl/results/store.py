@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from clusterctl import json_text, run_ids, rundir
-from clusterctl.errors import ResultError
+from clusterctl.errors import ResultError, UsageError
 from clusterctl.results import damage, migrations
 from clusterctl.results.record import Record, Summary
 
@@ -74,7 +74,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 class Store:
-    """An open database of results; a context manager. Raises ResultError only."""
+    """An open database of results; a context manager. Raises ResultError, and UsageError for a run that it lacks."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -193,8 +193,8 @@ class Store:
                 if isinstance(row[0], str)
             ]
         if not ids:
-            raise ResultError(f"{self.path} has no results yet", hint="run clusterctl bench first")
-        return run_ids.resolve(run, ids, str(self.path), ResultError)
+            raise UsageError(f"{self.path} has no results yet", hint="run clusterctl bench first")
+        return run_ids.resolve(run, ids, str(self.path))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

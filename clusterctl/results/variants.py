@@ -7,22 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from clusterctl.benchmarks.base import FaultKind
-from clusterctl.benchmarks.scaling import efficiency
+from clusterctl.benchmarks.scaling import Point, between_nodes, efficiency
 from clusterctl.documents.bench import (
     BenchResult,
-    BenchStatus,
     ResultHalf,
     ResultPoint,
     ResultRow,
     Spread,
+    VariantHalf,
     VariantPoint,
     VariantResult,
     VariantRow,
 )
-from clusterctl.documents.words import ComparisonWord
 from clusterctl.launch.interleave import Interleaved, Repeated
 from clusterctl.results import noise, proofs
-from clusterctl.results.model import average_busbw, fault_document, from_measured
+from clusterctl.results.model import average_busbw, fault_document, from_measured, status_of
 
 _PROVEN = ("gpudirect", "nccl", "stragglers", "paths", "sharing", "usage")
 
@@ -53,12 +52,14 @@ def from_interleaved(found: Interleaved, run: str) -> BenchResult:
     first = results[0][0]
     proof = {**first.proof, **variants[0].proof, "repeats": found.repeats}
     proof.pop("failures", None)
+    if healths := [one.proof["health"] for one in variants if "health" in one.proof]:
+        proof["health"] = proofs.health_of_all(healths)
     refused = "refused" in proof
     if found.faults:
         proof["failures"] = [fault_document(fault) for fault in found.faults]
     return first.model_copy(
         update={
-            "status": BenchStatus.FAILED if found.faults else BenchStatus.OK,
+            "status": status_of(found.faults, proof),
             "rows": (rows := () if refused else tuple(_median_row(row, results[0]) for row in first.rows)),
             "avg_busbw_gbps": average_busbw(rows),
             "points": () if refused else tuple(_median_point(point, variants[0]) for point in first.points),
@@ -120,7 +121,7 @@ def _judged(variants: Sequence[VariantResult]) -> list[VariantResult]:
 
     def said(index: int, kind: str, at: int) -> dict[str, object]:
         one = found.get((index, kind, at))
-        return {"noise": one.noise, "word": ComparisonWord(one.word.value)} if one else {}
+        return {"noise": one.noise, "word": one.word} if one else {}
 
     return [
         variant.model_copy(
@@ -164,7 +165,13 @@ def _proof(one: Repeated, repeats: Sequence[BenchResult], rows: Sequence[Variant
     slow = (p for p in found if p.get("gpudirect", {}).get("status", "proven") != "proven")
     chosen = next(slow, found[0])
     medians = [(row.size_bytes, row.busbw_gbps.median) for row in rows if row.busbw_gbps is not None]
+    healths = [
+        {**p["health"], "events": [{**event, "repeat": number} for event in p["health"]["events"]]}
+        for number, p in enumerate(found, 1)
+        if "health" in p
+    ]
     return {
+        **({"health": proofs.health_of_all(healths)} if healths else {}),
         **{name: chosen[name] for name in _PROVEN if name in chosen},
         **(proofs.expected(one.runs[0], medians) if medians else {}),
     }
@@ -190,11 +197,20 @@ def _rows(repeats: Sequence[BenchResult], first: VariantResult | None) -> list[V
                 size_bytes=size_bytes,
                 time_us=time_us,
                 busbw_gbps=spread(speeds) if speeds else None,
+                in_place=_in_place([row.in_place for row in same if row.in_place is not None]),
                 wrong=sum(wrongs) if wrongs else None,
                 ratio=_ratio(like.time_us.median, time_us.median) if like else (None if first else 1.0),
             )
         )
     return found
+
+
+def _in_place(halves: Sequence[ResultHalf]) -> VariantHalf | None:
+    times = [half.time_us for half in halves if half.time_us is not None]
+    speeds = [half.busbw_gbps for half in halves if half.busbw_gbps is not None]
+    if not times:
+        return None
+    return VariantHalf(time_us=spread(times), busbw_gbps=spread(speeds) if speeds else None)
 
 
 def _points(
@@ -216,10 +232,14 @@ def _points(
                 sample="image" if point.images_per_s is not None else "sequence",
                 samples_per_s=speed,
                 efficiency=efficiency(speed.median, single.median, point.np) if single else None,
+                loss_first=_median([p.loss_first for r in repeats for p in r.points if p.np == point.np]),
+                loss=_median([p.loss for r in repeats for p in r.points if p.np == point.np]),
                 ratio=_ratio(speed.median, like.samples_per_s.median) if like else (None if first else 1.0),
             )
         )
-    return found
+    curve = [Point(point.np, point.nodes, point.samples_per_s.median) for point in found]
+    across = {figure.np: figure.efficiency for figure in between_nodes(curve)}
+    return [p.model_copy(update={"efficiency_between_nodes": across.get(p.np)}) for p in found]
 
 
 def _ratio(one: float, other: float) -> float | None:
@@ -258,4 +278,5 @@ def _median_point(point: ResultPoint, first: VariantResult) -> ResultPoint:
     like = next(one for one in first.points if one.np == point.np)
     speed = like.samples_per_s.median
     counted = {f"{like.sample}s_per_s": speed, f"{like.sample}s_per_s_per_rank": speed / point.np}
-    return ResultPoint(np=point.np, nodes=point.nodes, efficiency=like.efficiency, **counted)
+    losses = {"loss_first": like.loss_first, "loss": like.loss}
+    return ResultPoint(np=point.np, nodes=point.nodes, efficiency=like.efficiency, **losses, **counted)

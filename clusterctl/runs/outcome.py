@@ -14,6 +14,7 @@ from clusterctl.errors import ClusterctlError, ConfigError
 from clusterctl.results import folders
 from clusterctl.results.locate import named
 from clusterctl.rundir import RunDir
+from clusterctl.wording import counted
 
 _RESULT = {
     "check": "report",
@@ -22,6 +23,7 @@ _RESULT = {
     "bench": "results",
     "preflight": "preflight",
     "locate": "results",
+    "accept": "results",
     "up": "launch",
 }
 """The stage whose document holds the result, for each command that leaves a run folder."""
@@ -113,9 +115,11 @@ def _changed(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     if document is None:
         return RunEnd(RunOutcome.INTERRUPTED)
     summary = document["summary"]
-    bad = summary["failed"] or summary["unreachable"]
-    word = RunOutcome.FAILED if bad else RunOutcome.CHANGED if summary["changed"] else RunOutcome.OK
-    return RunEnd(word, _steps(document))
+    # Nothing failed on a node that was not reached: the same command finishes the work there.
+    word = (
+        RunOutcome.FAILED if summary["failed"] else RunOutcome.UNFINISHED if summary["unreachable"] else None
+    )
+    return RunEnd(word or (RunOutcome.CHANGED if summary["changed"] else RunOutcome.OK), _steps(document))
 
 
 def _steps(document: Mapping[str, Any] | None) -> str:
@@ -127,7 +131,7 @@ def _bench(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     if document is None:
         return RunEnd(RunOutcome.INTERRUPTED)
     summary = folders.read(run.path).summary
-    ranks = "" if summary.np is None else f" on {summary.np} rank{'' if summary.np == 1 else 's'}"
+    ranks = "" if summary.np is None else f" on {counted(summary.np, 'rank')}"
     figure = "" if summary.figure is None else f", {summary.figure:.4g} {summary.unit}"
     return RunEnd(RunOutcome(summary.status), f"{summary.benchmark}{ranks}{figure}")
 
@@ -150,6 +154,14 @@ def _locate(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     return RunEnd(RunOutcome.NAMED, ", ".join(named(found)) or found.status.value)
 
 
+def _accept(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
+    if document is None:
+        return RunEnd(RunOutcome.INTERRUPTED)
+    accepted, nodes = len(document["accepted"]), len(document["nodes"])
+    word = RunOutcome.OK if document["status"] == "accepted" else RunOutcome.FAILED
+    return RunEnd(word, f"{accepted} of {nodes} nodes accepted")
+
+
 def _up(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     if document is None:
         return RunEnd(RunOutcome.INTERRUPTED)
@@ -165,5 +177,5 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 _JUDGES = {
     "check": _check, "bootstrap": _bootstrap, "undo": _changed, "bench": _bench, "preflight": _preflight,
-    "locate": _locate, "up": _up,
+    "locate": _locate, "accept": _accept, "up": _up,
 }  # fmt: skip

@@ -30,7 +30,7 @@ def losses(one: ListedRun, root: Path) -> list[str]:
         f"baseline {name!r} was recorded from it; the baseline keeps its figures"
         for name in _baselines_of(one.run, root)
     ]
-    if one.outcome is RunOutcome.UNFINISHED:
+    if one.outcome is RunOutcome.UNFINISHED and one.verb == "bootstrap":
         found.append(
             "it has steps left, and can no longer be resumed; undo --run still works, from the journals of the nodes"
         )

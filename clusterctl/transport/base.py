@@ -4,30 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
+from clusterctl.documents import kinds
 from clusterctl.errors import NodeConnectionError
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
-class FailureKind(str, Enum):
-    """The kind of a node's failure."""
-
-    DNS = "dns"
-    REFUSED = "refused"
-    UNREACHABLE = "unreachable"
-    TIMEOUT = "timeout"
-    HOST_KEY_UNKNOWN = "host-key-unknown"
-    HOST_KEY_CHANGED = "host-key-changed"
-    AUTH = "auth"
-    SUDO = "sudo"
-    LOST = "lost"
-    DEADLINE = "deadline"
-    PROTOCOL = "protocol"
-    ERROR = "error"
+FailureKind = kinds.FailureKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, 
 
 T = TypeVar("T")
 _CANCEL_TIMEOUT_S = 3.0
+_NOTICE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,18 @@ def _interrupts_afterwards() -> Iterator[None]:
         signal.raise_signal(signal.SIGINT)
 
 
+def taken(items: queue.SimpleQueue[T]) -> T:
+    """Return the next item, in the main thread with an end to every wait.
+
+    A signal that comes just before a wait does not end it, and Ctrl-C would count only once a node has answered.
+    """
+    while True:
+        try:
+            return items.get(timeout=_NOTICE_S)
+        except queue.Empty:
+            continue
+
+
 def fan_out(
     nodes: Sequence[Node],
     connect: Callable[[Node], Transport],
@@ -137,6 +150,7 @@ def fan_out(
     on_done: Callable[[Node, T | Failure], None] | None = None,
     release: Callable[[Transport], None] | None = None,
     meanwhile: Callable[[], None] | None = None,
+    on_cancel: Callable[[], None] | None = None,
 ) -> HostMap[T]:
     """Run ``work`` on every node, ``fanout`` at once; return the results in the order of ``nodes``.
 
@@ -144,7 +158,7 @@ def fan_out(
     called as the work on each node begins, in its thread. In the caller's thread, ``on_done`` is called as each node
     ends, and ``meanwhile`` once, after all threads have started. An
     interrupt, a ControllerFileError, or an exception that is not a ClusterctlError cancels all other nodes and is
-    raised.
+    raised; ``on_cancel`` is called before that closes their connections.
     """
     pool = _Pool(connect, work, nodes, release, on_start)
     threads = [
@@ -159,13 +173,15 @@ def fan_out(
             with _interrupts_afterwards():
                 meanwhile()
         for _ in nodes:
-            node, outcome = pool.outcomes.get()
+            node, outcome = taken(pool.outcomes)
             if isinstance(outcome, _Crash):
                 raise outcome.error
             outcomes[node.name] = outcome
             if on_done is not None:
                 on_done(node, outcome)
     except BaseException:
+        if on_cancel is not None:
+            on_cancel()
         pool.cancel()
         _join(threads, _CANCEL_TIMEOUT_S)
         raise

@@ -75,7 +75,7 @@ claim() { # TEXT: note, before a retry, what this run will write; open_entry not
   [ -z "$again" ] || ours "$1" || {
     claimed="$value${value:+$newline}$1"
     unseal wrote && put "$entry/wrote" "$claimed" && reseal
-  } || { reason='the journal cannot be written (disk full or read-only?)'; return 1; }
+  } || { reason="the journal in $STATE cannot be written (disk full or read-only?)"; return 1; }
 }
 
 ours() { # TEXT: did this run write it, in this or an earlier attempt? -> $value, all that it wrote
@@ -256,7 +256,7 @@ open_run() {
 }
 
 open_entry() { # KEY KIND REQUIREMENT DESCRIPTION ARGUMENTS...: write the prior value to the journal before any change
-  reason='the journal cannot be written (disk full or read-only?)'
+  reason="the journal in $STATE cannot be written (disk full or read-only?)"
   open_run || return 1
   last=0000
   for found in "$STATE/journal/$RUN"/[0-9]*; do
@@ -273,7 +273,7 @@ open_entry() { # KEY KIND REQUIREMENT DESCRIPTION ARGUMENTS...: write the prior 
   "prior_$open_kind" "$@" || return 1
   # The signal that ends this run may also have ended a tool, whose incomplete output must not be used.
   [ -z "$gone" ] || { reason='the run was interrupted'; return 1; }
-  reason='the journal cannot be written (disk full or read-only?)'
+  reason="the journal in $STATE cannot be written (disk full or read-only?)"
   now
   keep begin "$stamp" && seal "${new%/*}" "${new##*/}" && flush "$new"/* "$new" &&
     mv "$new" "$STATE/journal/$RUN/$number" && flush "$STATE/journal/$RUN" || return 1

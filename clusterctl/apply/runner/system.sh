@@ -50,7 +50,7 @@ undo_set_register() {
   kept identity
   if [ "$(identity_of "$device")" != "$value" ]; then
     if [ ! -e "/sys/bus/pci/devices/$device" ]; then
-      record "$seq" note "$device no longer exists, so there is no register to restore"
+      record "$seq" note "$device no longer exists, so its register cannot be restored"
       return 0
     fi
     reason="another device is at $device now ($(identity_of "$device"), was $value)"

@@ -200,7 +200,7 @@ main_undo() {
       esac
       if undo_step && [ -z "$gone" ]; then
         now && put "$entry/undone" "$stamp" && record "$number" changed && continue
-        reason='the journal cannot be written'
+        reason="the journal in $STATE cannot be written (disk full or read-only?)"
       fi
     fi
     left=1

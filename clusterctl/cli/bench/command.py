@@ -57,8 +57,9 @@ def bench(
         **asdict(what), **asdict(replace(ranks, timeout_s=timeout_s)), **asdict(sizes), **asdict(iterations),
         **asdict(training), allow_slow_path=acceptance.allow_slow_path,
     )  # fmt: skip
-    report_files.refuse_unwritable(reports.html, reports.junit)
+    report_files.refuse_unwritable(reports.html, reports.junit, reports.csv, reports.prometheus)
     variants, times = bench_compare.chosen(comparison.compare, comparison.repeats, ranks.library)
+    bench_compare.require_trainable(requests[0].training, variants)
     bench_output.require_possible(reports.output, requests[0], as_json=as_json, compared=bool(variants))
     of_a_benchmark = {
         "--collective": what.collective, "--model": what.model, "--scaling": ranks.scaling,
@@ -67,25 +68,26 @@ def bench(
     }  # fmt: skip
     of_its_run = {
         "--step-factor": sizes.step_factor, "--iters": iterations.iters, "--warmup": iterations.warmup,
-        "--html": reports.html,
+        "--html": reports.html, "--csv": reports.csv, "--prometheus": reports.prometheus,
     }  # fmt: skip
+    baseline = {"--baseline": acceptance.baseline}
     if instead.smoke:
-        bench_smoke.require_alone({**of_a_benchmark, **of_its_run, "--baseline": acceptance.baseline})
+        allowed = "-np, --library, --launcher, --timeout, --junit and --json"
+        excluded: dict[str, object] = {**of_a_benchmark, **of_its_run, **baseline}
+        cli.require_alone("--smoke", "has a fixed benchmark", excluded, allowed)
     if instead.preflight:
-        bench_preflight.require_alone(
-            {
-                **of_a_benchmark, "--smoke": instead.smoke, **of_its_run, "--junit": reports.junit,
-                "--baseline": acceptance.baseline,
-            }
-        )  # fmt: skip
+        excluded = {
+            **of_a_benchmark, "--smoke": instead.smoke, **of_its_run, "--junit": reports.junit, **baseline
+        }  # fmt: skip
+        allowed = "-np, --library, --launcher, --map-by and --timeout"
+        cli.require_alone("--preflight", "runs no benchmark", excluded, allowed)
     if instead.dry_run:
-        bench_dry_run.require_alone(
-            {
-                "--smoke": instead.smoke, "--preflight": instead.preflight, "--baseline": acceptance.baseline,
-                "--html": reports.html, "--junit": reports.junit,
-                "--output": reports.output is not bench_output.Output.table,
-            }
-        )  # fmt: skip
+        excluded = {
+            "--smoke": instead.smoke, "--preflight": instead.preflight, **baseline, "--html": reports.html,
+            "--junit": reports.junit, "--csv": reports.csv, "--prometheus": reports.prometheus,
+            "--output": reports.output is not bench_output.Output.table,
+        }  # fmt: skip
+        cli.require_alone("--dry-run", "measures nothing", excluded)
     known = bench_trust.baseline_of(acceptance.baseline, runs, compared=comparison.compare is not None)
     session = _session(where, fanout, accept_new_host_keys, runs)
     requests = tuple(bench_run.with_launcher(session, request) for request in requests)
@@ -112,8 +114,9 @@ def bench(
     if as_json:
         console.emit_json((bench_smoke if instead.smoke else bench_sweeps).document(all_ended))
     written = bench_reports.write(
-        *(ended.record for ended in all_ended), html=reports.html, junit=reports.junit
-    )
+        *(ended.record for ended in all_ended), html=reports.html, junit=reports.junit, csv=reports.csv,
+        prometheus=reports.prometheus,
+    )  # fmt: skip
     raise typer.Exit(next((ended.exit_code for ended in all_ended if ended.exit_code), 0) or written)
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from clusterctl.cli import console, launch_output
-from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
     from clusterctl.benchmarks.base import Fault
@@ -17,21 +14,6 @@ if TYPE_CHECKING:
     from clusterctl.launch.preflight import Readiness
     from clusterctl.launch.request import Request
     from clusterctl.launch.variants import Variant
-
-DryRunOption = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Only probe the nodes, and print each command and its files."),
-]
-
-
-def require_alone(said: Mapping[str, object]) -> None:
-    """Raise UsageError if an option needs a measurement; ``said``: flags and values, None or False if not given."""
-    flags = [flag for flag, value in said.items() if value is not None and value is not False]
-    if flags:
-        raise UsageError(
-            f"--dry-run measures nothing, so {', '.join(flags)} cannot be combined with it",
-            hint="leave one of them out",
-        )
 
 
 def run(session: Session, requests: Sequence[Request], variants: Sequence[Variant], *, as_json: bool) -> int:
@@ -43,17 +25,22 @@ def run(session: Session, requests: Sequence[Request], variants: Sequence[Varian
     from clusterctl.launch.interleave import request_of
     from clusterctl.launch.plan import plan
 
-    answers_of: dict[str, tuple[Readiness, ...]] = {}
+    wished = [
+        (one, request if one is None else request_of(request, one, variants))
+        for request, one in product(requests, variants or (None,))
+    ]
+    answers_of: dict[tuple[str, str | None], tuple[Readiness, ...]] = {}
     with terminable(), runner_of(session) as runner:
-        for name in dict.fromkeys(request.collective for request in requests):
-            answers_of[name], faults = runner.prepare({}, program_of(name))
+        for _, request in wished:
+            if (key := (request.collective, request.library)) in answers_of:
+                continue
+            answers_of[key], faults = runner.prepare({}, program_of(request.collective), request.library)
             if faults:
                 return _failed(faults, as_json=as_json)
     shown: list[str] = []
     launches: list[dict[str, Any]] = []
-    for request, one in product(requests, variants or (None,)):
-        answers = answers_of[request.collective]
-        chosen = plan(request if one is None else request_of(request, one, variants), answers, SHOWN)
+    for one, request in wished:
+        chosen = plan(request, answers_of[request.collective, request.library], SHOWN)
         for note in chosen.notes():
             console.talk(f"note: {note}")
         faults = chosen.unmet()

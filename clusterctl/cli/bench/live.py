@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -11,13 +10,13 @@ from types import TracebackType
 from clusterctl.benchmarks.live_output import LiveOutput, RankStarted, Window
 from clusterctl.benchmarks.perf_output import Half, Row
 from clusterctl.cli import console
-from clusterctl.cli.terminal import color
 from clusterctl.cli.terminal.elapsed import spoken as spoken_time
 from clusterctl.cli.terminal.live_area import AREA
-from clusterctl.cli.terminal.progress import Progress
+from clusterctl.cli.terminal.progress import Progress, show_live
 from clusterctl.launch.viewer import Step, Turn, Viewer
 from clusterctl.launch.viewer import spoken as spoken_turn
 from clusterctl.visible import visible
+from clusterctl.wording import counted
 
 _WIDE_HALVES = "     time   algbw   busbw  #wrong"
 _HEAD = "        size         count      type   redop    root" + 2 * _WIDE_HALVES
@@ -46,8 +45,7 @@ class LiveRun(Viewer):
         """How far the launch came that did not succeed."""
 
     def __enter__(self) -> LiveRun:
-        if not console.quiet() and color.takes_control(sys.stderr):
-            AREA.add(self)
+        show_live(self)
         return self
 
     def __exit__(
@@ -155,7 +153,7 @@ class LiveRun(Viewer):
 
 
 def _ranks(step: Step) -> str:
-    ranks = f"{step.np} rank{'s' if step.np != 1 else ''}"
+    ranks = f"{counted(step.np, 'rank')}"
     return f"{ranks}, point {step.point} of {step.points}" if step.points > 1 else ranks
 
 
@@ -170,8 +168,8 @@ def _turn(turn: Turn) -> list[str]:
 
 def _finished(step: Step) -> str:
     verb = "Trained" if step.training else "Measured"
-    nodes = f"{step.nodes} node{'s' if step.nodes != 1 else ''}"
-    ranks = f"{step.np} rank{'s' if step.np != 1 else ''} on {nodes} through {step.launcher}"
+    nodes = f"{counted(step.nodes, 'node')}"
+    ranks = f"{counted(step.np, 'rank')} on {nodes} through {step.launcher}"
     more = [f"point {step.point} of {step.points}"] if step.points > 1 else []
     more += [spoken_turn(step.turn)] if spoken_turn(step.turn) else []
     return f"{verb} {step.benchmark} with {ranks}" + (f" ({', '.join(more)})" if more else "")

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Optional
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from clusterctl.cli import options as cli
-from clusterctl.cli.bench import compare as bench_compare
-from clusterctl.cli.bench import dry_run as bench_dry_run
-from clusterctl.cli.bench import output as bench_output
-from clusterctl.cli.bench import preflight as bench_preflight
-from clusterctl.cli.bench import reports as bench_reports
-from clusterctl.cli.bench import smoke as bench_smoke
-from clusterctl.cli.bench import trust as bench_trust
+from clusterctl.cli.bench.output import Output
 
 
 @dataclass(frozen=True)
@@ -34,7 +29,7 @@ class What:
     """Choose a collective, or a model to train."""
 
     collective: Annotated[
-        Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        str | None,
         typer.Option(
             "--collective",
             metavar="COLLECTIVE,..",
@@ -43,7 +38,7 @@ class What:
         ),
     ] = None
     model: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--model", metavar="MODEL", help="Train resnet50, bert-large, ..., or a torchvision classifier."
         ),
@@ -55,17 +50,11 @@ class Ranks:
     """Choose the ranks, and how they start and communicate."""
 
     np: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            "-np",
-            "--np",
-            min=1,
-            help="Number of ranks.",
-            show_default="all slots of the nodes",
-        ),
+        int | None,
+        typer.Option("-np", "--np", min=1, help="Number of ranks.", show_default="all slots of the nodes"),
     ] = None
     scaling: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--scaling",
             metavar="N,..",
@@ -74,16 +63,17 @@ class Ranks:
         ),
     ] = None
     library: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--library",
             metavar="LIBRARY",
-            help="nccl, gloo, ccore, or nccl+ccore (NCCL, with collective_core in front).",
+            help="nccl, gloo, ccore, nccl+ccore (NCCL, with collective_core in front), or what the nodes have of "
+            "accl, acspeed, aiacc, horovod, lightcc.",
             show_default="nccl on GPUs, else an installed library",
         ),
     ] = None
     launcher: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--launcher",
             metavar="LAUNCHER",
@@ -91,8 +81,18 @@ class Ranks:
             show_default="an installed MPI; local on this machine without one",
         ),
     ] = None
+    gpus_per_process: Annotated[
+        int | None,
+        typer.Option(
+            "-g",
+            "--gpus-per-process",
+            min=1,
+            help="GPUs of each process of a collective, as nccl-tests' -g; -np then counts processes.",
+            show_default="1",
+        ),
+    ] = None
     map_by: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--map-by",
             metavar="slot|node",
@@ -101,11 +101,10 @@ class Ranks:
         ),
     ] = None
     oversubscribe: Annotated[
-        bool,
-        typer.Option("--oversubscribe", help="Let several ranks share a GPU; without -np two on each."),
+        bool, typer.Option("--oversubscribe", help="Let several ranks share a GPU; without -np two on each.")
     ] = False
     timeout_s: Annotated[
-        Optional[float],  # noqa: UP045
+        float | None,
         typer.Option(
             "--timeout",
             min=1.0,
@@ -121,7 +120,7 @@ class SizeOptions:
     """Choose the message sizes of a collective."""
 
     min_bytes: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "-b",
             "--min-bytes",
@@ -131,19 +130,19 @@ class SizeOptions:
         ),
     ] = None
     max_bytes: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "-e", "--max-bytes", metavar="SIZE", help="Largest size.", show_default="1G, without GPUs 8M"
         ),
     ] = None
     step_factor: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option(
             "-f", "--step-factor", min=2, help="Factor between sizes.", show_default="2, without GPUs 4"
         ),
     ] = None
     datatype: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "-d",
             "--datatype",
@@ -153,7 +152,7 @@ class SizeOptions:
         ),
     ] = None
     op: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "-o",
             "--op",
@@ -169,7 +168,7 @@ class Iterations:
     """Choose how often a size, or a step of a training, is measured."""
 
     iters: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option(
             "-n",
             "--iters",
@@ -179,7 +178,7 @@ class Iterations:
         ),
     ] = None
     warmup: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option(
             "-w",
             "--warmup",
@@ -195,7 +194,7 @@ class TrainingOptions:
     """Choose the settings of a training."""
 
     windows: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option(
             "--windows",
             min=1,
@@ -204,7 +203,7 @@ class TrainingOptions:
         ),
     ] = None
     batch_size: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option(
             "--batch-size",
             min=1,
@@ -213,7 +212,7 @@ class TrainingOptions:
         ),
     ] = None
     image_size: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option(
             "--image-size",
             min=32,
@@ -222,7 +221,7 @@ class TrainingOptions:
         ),
     ] = None
     precision: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--precision",
             metavar="fp32|tf32|amp-bf16|amp-fp16",
@@ -234,22 +233,39 @@ class TrainingOptions:
         False
     )
     learning_rate: Annotated[
-        Optional[float],  # noqa: UP045
+        float | None,
         typer.Option("--learning-rate", help="Step of the optimizer.", show_default="SGD 0.01, BERT 1e-4"),
     ] = None
     compiled: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False
+    api: Annotated[
+        str | None,
+        typer.Option(
+            "--api",
+            metavar="ddp|horovod",
+            help="How ranks train one model: torch's DDP, or Horovod's API (collective_core's).",
+            show_default="ddp",
+        ),
+    ] = None
+    hook: Annotated[
+        str | None,
+        typer.Option(
+            "--hook",
+            metavar="none|fp16|topk[=RATIO]",
+            help="Compress gradients: as float16, or only the largest elements.",
+            show_default="none; topk: 0.01",
+        ),
+    ] = None
     bucket_cap_mb: Annotated[
-        Optional[float],  # noqa: UP045
+        str | None,
         typer.Option(
             "--bucket-cap-mb",
-            min=0.1,
-            help="Size of DDP's gradient buckets.",
-            metavar="MIB",
-            show_default="25",
+            help="Size of the gradient buckets; auto: train some steps with each size first.",
+            metavar="MIB|auto",
+            show_default="25, with --api horovod the module's own",
         ),
     ] = None
     phase: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option(
             "--phase", min=1, max=2, help="BERT phase; 1: 128 tokens, 2: 512 tokens.", show_default="1"
         ),
@@ -260,31 +276,69 @@ class TrainingOptions:
 class ComparisonOptions:
     """Choose variants and repeats."""
 
-    compare: bench_compare.CompareOption = None
-    repeats: bench_compare.RepeatsOption = None
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            "--compare",
+            metavar="A,B,..",
+            help="Interleaved variants: nccl,ccore or plain,2d,topk or gdr=0,gdr=2 or NAME=VALUE; + joins settings.",
+        ),
+    ] = None
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            "--repeats", min=1, help="Number of repeats, interleaved.", show_default="1, with --compare 5"
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
 class Instead:
     """Choose another program than one benchmark."""
 
-    smoke: bench_smoke.SmokeOption = False
-    preflight: bench_preflight.PreflightOption = False
-    dry_run: bench_dry_run.DryRunOption = False
+    smoke: Annotated[
+        bool,
+        typer.Option("--smoke", help="For CI: a short checked all_reduce, then a few steps of resnet50."),
+    ] = False
+    preflight: Annotated[
+        bool,
+        typer.Option(
+            "--preflight",
+            help="Only check what a launch needs, step by step, and report the first step that fails.",
+        ),
+    ] = False
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only probe the nodes, and print each command and its files.")
+    ] = False
 
 
 @dataclass(frozen=True)
 class Acceptance:
     """Choose which results pass."""
 
-    baseline: bench_trust.BaselineOption = None
-    allow_slow_path: bench_trust.SlowPathOption = False
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline", metavar="BASELINE", help="Exit with 1 if figures are below this recorded baseline."
+        ),
+    ] = None
+    allow_slow_path: Annotated[
+        bool, typer.Option("--allow-slow-path", help="Report a fallback from GPUDirect RDMA without failing.")
+    ] = False
 
 
 @dataclass(frozen=True)
 class Reports:
     """Choose the reports and their format."""
 
-    html: bench_reports.HtmlOption = None
-    junit: bench_reports.JunitOption = None
-    output: bench_output.OutputOption = bench_output.Output.table
+    html: cli.HtmlOption = None
+    junit: cli.JunitOption = None
+    csv: Annotated[
+        Path | None,
+        typer.Option("--csv", metavar="FILE", help="Also write the figures as CSV, for spreadsheets."),
+    ] = None
+    prometheus: cli.PrometheusOption = None
+    output: Annotated[
+        Output,
+        typer.Option("--output", help="horovod: the output of Horovod's synthetic benchmark, for scripts."),
+    ] = Output.table

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from clusterctl.errors import UsageError
 
@@ -19,12 +17,6 @@ class Output(str, Enum):
 
     table = "table"
     horovod = "horovod"
-
-
-OutputOption = Annotated[
-    Output,
-    typer.Option("--output", help="horovod: the output of Horovod's synthetic benchmark, for scripts."),
-]
 
 
 def require_possible(output: Output, request: Request, *, as_json: bool, compared: bool) -> None:

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from clusterctl.cli import console
-from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
     from clusterctl.cli.session import Session
     from clusterctl.launch.ladder import Climbed
     from clusterctl.launch.request import Request
-
-PreflightOption = Annotated[
-    bool,
-    typer.Option(
-        "--preflight",
-        help="Only check what a launch needs, step by step, and report the first step that fails.",
-    ),
-]
-
-
-def require_alone(said: Mapping[str, object]) -> None:
-    """Raise UsageError if an option requests a benchmark; ``said``: flags and values, None or False if not given."""
-    flags = [flag for flag, value in said.items() if value is not None and value is not False]
-    if flags:
-        raise UsageError(
-            f"--preflight runs no benchmark, so {', '.join(flags)} cannot be combined with it",
-            hint="leave one of them out; --preflight allows -np, --library, --launcher, --map-by and --timeout",
-        )
 
 
 def run(session: Session, request: Request, runs: Path | None, label: str | None, *, as_json: bool) -> int:

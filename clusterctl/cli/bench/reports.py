@@ -1,11 +1,9 @@
-"""Write the optional reports of ``bench``: an HTML page for people, JUnit XML for CI."""
+"""Write the optional reports of ``bench``: an HTML page, JUnit XML, CSV, and a textfile for Prometheus."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
-
-import typer
+from typing import TYPE_CHECKING
 
 from clusterctl.cli import console, report_files
 from clusterctl.errors import ConfigError
@@ -13,18 +11,14 @@ from clusterctl.errors import ConfigError
 if TYPE_CHECKING:
     from clusterctl.results.record import Record
 
-HtmlOption = Annotated[
-    Optional[Path],  # noqa: UP045 - typer evaluates this at run time on 3.10
-    typer.Option("--html", metavar="FILE", help="Also write a self-contained HTML page with charts."),
-]
 
-JunitOption = Annotated[
-    Optional[Path],  # noqa: UP045
-    typer.Option("--junit", metavar="FILE", help="Also write the result as JUnit XML."),
-]
-
-
-def write(*records: Record, html: Path | None = None, junit: Path | None = None) -> int:
+def write(
+    *records: Record,
+    html: Path | None = None,
+    junit: Path | None = None,
+    csv: Path | None = None,
+    prometheus: Path | None = None,
+) -> int:
     """Write the requested reports and return 0, or the exit code of ConfigError if one cannot be written.
 
     The result of the run stays stored either way. Several runs have a page each, whose name ends with the run's id.
@@ -43,6 +37,14 @@ def write(*records: Record, html: Path | None = None, junit: Path | None = None)
             from clusterctl.report import bench_junit
 
             report_files.write(junit, bench_junit.render(records))
+        if csv is not None:
+            from clusterctl.report import bench_csv
+
+            report_files.write(csv, bench_csv.render(records))
+        if prometheus is not None:
+            from clusterctl.report import bench_prometheus
+
+            report_files.write(prometheus, bench_prometheus.render(records))
     except ConfigError as error:
         console.talk(f"error: {error.message}")
         return error.exit_code

@@ -51,6 +51,7 @@ def build_request(
     scaling: str | None = None,
     library: str | None = None,
     launcher: str | None = None,
+    gpus_per_process: int | None = None,
     map_by: str | None = None,
     oversubscribe: bool = False,
     timeout_s: float = TIMEOUT_S,
@@ -69,22 +70,23 @@ def build_request(
     learning_rate: float | None = None,
     allow_slow_path: bool = False,
     compiled: bool = False,
-    bucket_cap_mb: float | None = None,
+    api: str | None = None,
+    hook: str | None = None,
+    bucket_cap_mb: str | None = None,
     phase: int | None = None,
 ) -> tuple[Request, ...]:
     """Check the options against each other, before anything is read or contacted; return a request for each sweep."""
     from clusterctl.benchmarks.model_names import require_model
     from clusterctl.benchmarks.training import Training
-    from clusterctl.cli.bench import sweeps
+    from clusterctl.cli.bench import data_parallel, sweeps
     from clusterctl.launch import choose
     from clusterctl.launch.request import Request
 
     require_seconds(timeout_s)
-    for flag, number in (("--learning-rate", learning_rate), ("--bucket-cap-mb", bucket_cap_mb)):
-        if number is not None and not 0 <= number < math.inf:
-            raise UsageError(
-                f"{flag} must be a positive number, not {number:g}", hint="give a number above 0"
-            )
+    if learning_rate is not None and not 0 <= learning_rate < math.inf:
+        raise UsageError(
+            f"--learning-rate must be a positive number, not {learning_rate:g}", hint="give a number above 0"
+        )
     if collective is not None and model is not None:
         raise UsageError(
             "--collective and --model cannot be combined", hint="run the two benchmarks one after the other"
@@ -98,11 +100,12 @@ def build_request(
     of_training = {
         "--scaling": scaling, "--windows": windows, "--batch-size": batch_size, "--image-size": image_size,
         "--learning-rate": learning_rate, "--precision": precision, "--channels-last": channels_last or None,
-        "--compile": compiled or None, "--bucket-cap-mb": bucket_cap_mb, "--phase": phase,
+        "--compile": compiled or None, "--api": api, "--hook": hook, "--bucket-cap-mb": bucket_cap_mb,
+        "--phase": phase,
     }  # fmt: skip
     of_collective = {
         "--min-bytes": min_bytes, "--max-bytes": max_bytes, "--step-factor": step_factor, "--datatype": datatype,
-        "--op": op,
+        "--op": op, "-g": gpus_per_process,
     }  # fmt: skip
     foreign = of_training if model is None else of_collective
     misplaced = [flag for flag, value in foreign.items() if value is not None]
@@ -117,6 +120,7 @@ def build_request(
         "step_factor": step_factor,
         "iters": iters,
         "warmup_iters": warmup,
+        "gpus": gpus_per_process,
     }
     if min_bytes and max_bytes and sweep["min_bytes"] > sweep["max_bytes"]:
         raise UsageError(
@@ -127,14 +131,17 @@ def build_request(
         training = Training(
             model=model, batch_size=batch_size, image_size=image_size, warmup=warmup, windows=windows,
             steps=iters, precision=precision or "fp32", channels_last=channels_last, learning_rate=learning_rate,
-            compile=compiled, bucket_cap_mb=bucket_cap_mb, phase=phase,
+            compile=compiled, phase=phase, **data_parallel.settings(api, hook, bucket_cap_mb, compiled=compiled),
         )  # fmt: skip
+    known = choose.known_library(library) if library is not None else None
+    if known is not None:
+        choose.require_trainable(training, known)
     request = Request(
         training=training,
         sweep={name: value for name, value in sweep.items() if value is not None},
         np=np,
         points=parse_points(scaling) if scaling is not None else None,
-        library=choose.known_library(library) if library is not None else None,
+        library=known,
         launcher=choose.known_launcher(launcher) if launcher is not None else None,
         map_by=choose.known_mapping(map_by) if map_by is not None else None,
         timeout_s=timeout_s,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.cli import console
 from clusterctl.cli.bench import store as bench_store
+from clusterctl.cli.bench import topology as bench_topology
 from clusterctl.cli.bench import trust as bench_trust
 from clusterctl.cli.terminal import interrupt
 
@@ -65,8 +66,16 @@ def with_launcher(session: Session, request: Request) -> Request:
     return request
 
 
-def runner_of(session: Session, run: RunDir | None = None, viewer: Viewer | None = None) -> Runner:
-    """Return the runner that launches on the nodes of a session; a run keeps the facts that it gathers."""
+def runner_of(
+    session: Session,
+    run: RunDir | None = None,
+    viewer: Viewer | None = None,
+    also_reads: frozenset[str] = frozenset(),
+) -> Runner:
+    """Return the runner that launches on the nodes of a session; a run keeps the facts that it gathers.
+
+    ``also_reads``: subjects to gather besides those that a launch reads.
+    """
     from clusterctl.facts.document import fleet_to_document
     from clusterctl.launch import readiness
     from clusterctl.launch.run import Runner
@@ -74,7 +83,7 @@ def runner_of(session: Session, run: RunDir | None = None, viewer: Viewer | None
 
     def keep(found: HostMap[NodeFacts]) -> None:
         if run is not None:
-            run.write("facts", fleet_to_document(found, readiness.READS))
+            run.write("facts", fleet_to_document(found, readiness.READS | also_reads))
 
     return Runner(
         session.inventory.nodes,
@@ -83,6 +92,7 @@ def runner_of(session: Session, run: RunDir | None = None, viewer: Viewer | None
         known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
         on_facts=keep,
         viewer=viewer,
+        also_reads=also_reads,
     )
 
 
@@ -102,7 +112,8 @@ def measure(
     from clusterctl.documents.launch import Artifacts, Command, Launch
     from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.interleave import Interleaved, interleave
-    from clusterctl.launch.measure import Measured, Measurement
+    from clusterctl.launch.measure import Measurement
+    from clusterctl.launch.measured import Measured
     from clusterctl.results.model import from_measured
     from clusterctl.results.variants import from_interleaved
     from clusterctl.rundir import RunDir
@@ -141,6 +152,7 @@ def measure(
         if isinstance(measured, Measured)
         else from_interleaved(measured, run.id)
     )
+    result = bench_topology.kept(run, runner, result, measured.launches)
     result = bench_trust.held_against(result, baseline)
     document = result.document()
     run.write("results", document)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
-
-from clusterctl.errors import UsageError
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clusterctl.cli.bench.run import Ended
@@ -17,20 +13,6 @@ if TYPE_CHECKING:
 
 # A working launch takes a fraction of this time, and a launch that hangs must not block the CI runner.
 TIMEOUT_S = 180.0
-
-SmokeOption = Annotated[
-    bool, typer.Option("--smoke", help="For CI: a short checked all_reduce, then a few steps of resnet50.")
-]
-
-
-def require_alone(said: Mapping[str, object]) -> None:
-    """Raise UsageError if an option changes the benchmark; ``said``: flags and values, None or False if not given."""
-    flags = [flag for flag, value in said.items() if value is not None and value is not False]
-    if flags:
-        raise UsageError(
-            f"--smoke has a fixed benchmark, so {', '.join(flags)} cannot be combined with it",
-            hint="leave one of them out; --smoke allows -np, --library, --launcher, --timeout, --junit and --json",
-        )
 
 
 def requests(request: Request) -> tuple[Request, Request]:

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
-
-import typer
+from typing import TYPE_CHECKING
 
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
     from clusterctl.documents.bench import BenchResult
     from clusterctl.results.baseline import Baseline
-
-BaselineOption = Annotated[
-    Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
-    typer.Option(
-        "--baseline", metavar="BASELINE", help="Exit with 1 if figures are below this recorded baseline."
-    ),
-]
-SlowPathOption = Annotated[
-    bool,
-    typer.Option("--allow-slow-path", help="Report a fallback from GPUDirect RDMA without failing."),
-]
 
 
 def baseline_of(name: str | None, runs: Path | None, *, compared: bool) -> Baseline | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from clusterctl.cli.bootstrap import permits as permits_of
 from clusterctl.cli.bootstrap.shown import Shown
 from clusterctl.cli.named_inventory import LocalOption, to_change
 from clusterctl.cli.terminal import interrupt
+from clusterctl.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.apply.bootstrap import Engine, Prepared, Result
@@ -40,7 +41,7 @@ def bootstrap(
     dry_run: cli.DryRunOption = False,
     yes: cli.YesOption = False,
     resume: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--resume",
             metavar="RUN",
@@ -54,7 +55,7 @@ def bootstrap(
         bool, typer.Option("--force-reboot", help="Allow reboots even if nodes are in use.")
     ] = False,
     batch: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--batch",
             metavar="N|P%",
@@ -62,13 +63,13 @@ def bootstrap(
         ),
     ] = None,
     max_failures: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--max-failures", metavar="N|P%", help="Start no further node after this many have failed."
         ),
     ] = None,
     node_timeout: Annotated[
-        Optional[float],  # noqa: UP045
+        float | None,
         typer.Option(
             "--node-timeout",
             min=1.0,
@@ -146,7 +147,7 @@ def bootstrap(
     if as_json:
         console.emit_json(document)
     elif not declined:
-        console.data(_text(document, prepared, result, shown), look="plan")
+        console.data(_text(run, document, prepared, result, shown), look="plan")
     raise typer.Exit(1 if declined else exit_code(document, result))
 
 
@@ -168,16 +169,15 @@ def _has_work(prepared: Prepared, *, resumed: bool) -> bool:
 
 
 def _question(prepared: Prepared) -> str:
-    from clusterctl.report.text.plan import many
-
     busy = [node.steps for node in prepared.plan.nodes if node.steps]
-    changes = many(sum(map(len, busy)), "change")
-    return f"Apply {changes} on {many(len(busy), 'node')}, and what becomes possible then?"
+    changes = counted(sum(map(len, busy)), "change")
+    return f"Apply {changes} on {counted(len(busy), 'node')}, and what becomes possible then?"
 
 
 def _applied(engine: Engine, prepared: Prepared, run: RunDir, shown: Shown) -> Result:
     from clusterctl.apply import bootstrap as engine_of
     from clusterctl.cli.session import say_failures
+    from clusterctl.inventory import nodeset
 
     again = shlex.join(("clusterctl", "bootstrap", "--resume", str(run.path)))
     back = shlex.join(("clusterctl", "undo", prepared.inventory.source or "--local", "--run", run.id))
@@ -191,8 +191,11 @@ def _applied(engine: Engine, prepared: Prepared, run: RunDir, shown: Shown) -> R
     if not shown.on_stdout:
         say_failures(_failures(result))
     permits_of.say_not_started([n for n, o in result.outcomes.items() if not o.started])
-    if run.read("apply")["state"] == "cut":
+    if any(outcome.failure or outcome.failed for outcome in result.outcomes.values()):
         console.talk(f"hint: to do the remaining steps, once the cause is fixed: {again}")
+    elif prepared.verdicts.failures:
+        missed = nodeset.fold(prepared.verdicts.failures)
+        console.talk(f"hint: to include {missed}, once clusterctl can reach it: {again}")
     return result
 
 
@@ -222,10 +225,10 @@ def _engine(session: Session, run: RunDir, kept: Kept, subjects: frozenset[str] 
 
 def step_part(step: StepOutcome) -> steps.Step:
     """Return one step as a part of documents."""
-    from clusterctl.apply.execute import StepStatus
     from clusterctl.documents import steps
+    from clusterctl.documents.kinds import AppliedStatus
 
-    unchanged = step.status is StepStatus.UNCHANGED
+    unchanged = step.status is AppliedStatus.UNCHANGED
     return steps.Step(
         requirement=step.requirement,
         description=step.description,
@@ -246,13 +249,13 @@ def _planned(prepared: Prepared, node: str) -> list[steps.Step]:
     ]
 
 
-def _made(prepared: Prepared, outcome: NodeOutcome | None, node: str) -> list[steps.Step]:
-    """Return the steps of earlier parts of the run, then those of this part, each step once."""
-    from clusterctl.apply.execute import StepStatus
+def _made(before: Sequence[StepOutcome], outcome: NodeOutcome | None) -> list[steps.Step]:
+    """Return a node's steps of earlier parts of the run, then those of this part, each step once."""
+    from clusterctl.documents.kinds import AppliedStatus
 
-    before, done = prepared.before.get(node, ()), outcome.steps if outcome is not None else ()
+    done = outcome.steps if outcome is not None else ()
     known = {step.key for step in before}
-    new = [s for s in done if s.status is not StepStatus.UNCHANGED or s.key not in known]
+    new = [s for s in done if s.status is not AppliedStatus.UNCHANGED or s.key not in known]
     again = {step.key for step in new}
     return [step_part(step) for step in (*(s for s in before if s.key not in again), *new)]
 
@@ -264,11 +267,12 @@ def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[
     from clusterctl.transport.base import Failure
 
     verdicts = prepared.verdicts if result is None else result.verdicts
+    before = prepared.before if result is None else result.changed
     nodes: list[BootstrappedNode] = []
     summary = {"changed": 0, "failed": 0, "planned": 0, "unreachable": 0}
     for name, outcome in verdicts.items():
         done = result.outcomes.get(name) if result is not None else None
-        shown = _made(prepared, done, name)
+        shown = _made(before.get(name, ()), done)
         if result is None:
             shown += _planned(prepared, name)
         for step in shown:
@@ -304,10 +308,25 @@ def exit_code(document: dict[str, Any], result: Result | None) -> int:
     return 1 if summary["failed"] or errors or open_ends or needs_reboot else 0
 
 
-def _text(document: dict[str, Any], prepared: Prepared, result: Result | None, shown: Shown) -> str:
+def counts(document: dict[str, Any], result: Result | None) -> str:
+    """Return the counts of all parts of a run, and how many changes earlier parts of it made."""
+    from clusterctl.documents.kinds import AppliedStatus
+
+    words = {word: f"{word}: {count}" for word, count in document["summary"].items()}
+    if result is not None:
+        steps = (step for outcome in result.outcomes.values() for step in outcome.steps)
+        earlier = document["summary"]["changed"] - sum(step.status is AppliedStatus.CHANGED for step in steps)
+        words["changed"] += f" ({earlier} in an earlier part of this run)" if earlier else ""
+    return ", ".join(words.values())
+
+
+def _text(
+    run: RunDir, document: dict[str, Any], prepared: Prepared, result: Result | None, shown: Shown
+) -> str:
     """Return the end of the report: what was changed, what is not met, failed steps and nodes, and the counts."""
     from clusterctl.cli.check.output import folded
     from clusterctl.report.text.failures import failure_lines, step_lines
+    from clusterctl.report.text.wrapping import wrapped_message
 
     told = [
         (node["name"], step, "; ".join(filter(None, [*step.get("notes", ()), step.get("reason")])))
@@ -315,14 +334,13 @@ def _text(document: dict[str, Any], prepared: Prepared, result: Result | None, s
         for step in node["steps"]
         if step["status"] == "failed" or step.get("notes")
     ]
-    summary = ", ".join(f"{word}: {count}" for word, count in document["summary"].items())
     verdicts = prepared.verdicts if result is None else result.verdicts
     lost = {} if result is None else {**verdicts.failures, **_failures(result)}
     new = {name: failure for name, failure in lost.items() if name not in prepared.verdicts.failures}
     blocks = [
         "" if result is None else shown.applied(result),
         folded(verdicts, console.width()),
-        "\n".join([*step_lines(told), *failure_lines(new)]),
-        f"run: {document['run']}\n{summary}",
+        wrapped_message("\n".join([*step_lines(told), *failure_lines(new)]), console.width()),
+        f"{counts(document, result)}\nrun folder: {run.path}",
     ]
     return "\n" + "\n\n".join(filter(None, blocks))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import HostMap
 
+_BATCHES_SHOWN = 8
+
 
 @dataclass(slots=True)
 class Shown:
@@ -48,7 +50,8 @@ class Shown:
         nodes = self._nodes(prepared.plan, prepared.facts, without_steps(prepared))
         blocks = [plan_text.blocks(nodes, console.width()), *permits_of.outlook(prepared, permits)]
         blocks.append(missing)
-        blocks.append("\n".join([*plan_text.disturbed(nodes), f"Plan: {plan_text.counted(nodes)}"]))
+        size = [*plan_text.disturbed(nodes), f"Plan: {plan_text.size_of(nodes)}", *batches(prepared)]
+        blocks.append("\n".join(size))
         self._show("\n\n".join(filter(None, blocks)))
 
     def later(self, number: int, plan: Plan, facts: HostMap[NodeFacts]) -> None:
@@ -57,7 +60,7 @@ class Shown:
 
         if self.on_stdout or self.on_screen:
             nodes = self._nodes(plan, facts, {})
-            head = [f"Round {number}: {plan_text.counted(nodes)}", *plan_text.disturbed(nodes)]
+            head = [f"Round {number}: {plan_text.size_of(nodes)}", *plan_text.disturbed(nodes)]
             self._show("\n" + "\n".join([*head, plan_text.blocks(nodes, console.width())]))
 
     def _nodes(
@@ -81,12 +84,12 @@ class Shown:
 
     def applied(self, result: Result) -> str:
         """Return the changes that this part of the run made, as a text; empty if there is none."""
-        from clusterctl.apply.execute import StepStatus
+        from clusterctl.documents.kinds import AppliedStatus
         from clusterctl.report.text import plan as plan_text
 
         nodes = []
         for name, outcome in result.outcomes.items():
-            changed = [step for step in outcome.steps if step.status is StepStatus.CHANGED]
+            changed = [step for step in outcome.steps if step.status is AppliedStatus.CHANGED]
             made = (self._changes.get((name, step.key)) for step in changed)
             nodes.append(
                 plan_text.NodeChanges(
@@ -97,7 +100,19 @@ class Shown:
         if not nodes:
             return ""
         rounds = f" in {result.rounds} rounds" if result.rounds > 1 else ""
-        return f"Applied{rounds}: {plan_text.counted(nodes)}\n{plan_text.blocks(nodes, console.width())}"
+        return f"Applied{rounds}: {plan_text.size_of(nodes)}\n{plan_text.blocks(nodes, console.width())}"
+
+
+def batches(prepared: Prepared) -> list[str]:
+    """Return the line with the batches in which nodes are changed; none if all of them are one batch."""
+    from clusterctl.inventory import nodeset
+
+    names = [node.node for node in prepared.plan.nodes if node.steps]
+    found = [nodeset.fold(batch) for batch in prepared.options.rolling.batches(names, len(names))]
+    if len(found) < 2:
+        return []
+    more = f"; {len(found) - _BATCHES_SHOWN} more" if len(found) > _BATCHES_SHOWN else ""
+    return [f"Batches, one after another: {'; '.join(found[:_BATCHES_SHOWN])}{more}"]
 
 
 def without_steps(prepared: Prepared) -> dict[str, str]:

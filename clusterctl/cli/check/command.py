@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -18,16 +18,10 @@ def check(
     limit: cli.LimitOption = None,
     only: cli.OnlyOption = None,
     skip: cli.SkipOption = None,
-    junit: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--junit", metavar="FILE", help="Also write the verdicts as JUnit XML."),
-    ] = None,
-    prometheus: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--prometheus", metavar="FILE", help="Also write a Prometheus textfile."),
-    ] = None,
+    junit: cli.JunitOption = None,
+    prometheus: cli.PrometheusOption = None,
     html: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option("--html", metavar="FILE", help="Also write a page of the fleet, in one HTML file."),
     ] = None,
     strict: Annotated[
@@ -37,7 +31,7 @@ def check(
         ),
     ] = False,
     record: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option(
             "--record",
             metavar="DIR",
@@ -45,7 +39,7 @@ def check(
         ),
     ] = None,
     replay: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option("--replay", metavar="DIR", help="Check a recording instead of nodes; contacts no node."),
     ] = None,
     every: Annotated[
@@ -66,6 +60,7 @@ def check(
     """
     from clusterctl.cli.check.run import Contact, replayed
     from clusterctl.errors import UsageError
+    from clusterctl.rundir import default_root
 
     wanted, unwanted = cli.names(only), cli.names(skip)
     if wanted is not None or unwanted:
@@ -97,6 +92,6 @@ def check(
     if html is not None:
         console.talk(f"report: {html}")
     if judged.run is not None:
-        console.talk(f"run: {judged.run}")
+        console.talk(f"run folder: {(runs or default_root()) / judged.run}")
     code = exit_code(judged.document, len(judged.verdicts))
     raise typer.Exit(1 if strict and judged.deviations and code == 0 else code)

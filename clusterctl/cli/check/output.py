@@ -72,14 +72,14 @@ def text(judged: Judged, bootstrap: tuple[str, ...] | None, *, every: bool, widt
     from clusterctl.report.text import check as check_table
     from clusterctl.report.text.failures import rootless_lines
     from clusterctl.report.text.next_step import next_lines
-    from clusterctl.report.text.wrapping import wrapped
+    from clusterctl.report.text.wrapping import wrapped, wrapped_message
 
     answered = judged.verdicts.values_by_node
     summary = check_table.summary_line(judged.document["summary"], len(judged.verdicts))
     last = [*wrapped(summary, width), *next_lines(answered.values(), bootstrap, width)]
     blocks = (
         check_table.folded(judged.verdicts, width, every=every),
-        "\n".join(rootless_lines(judged.facts.values_by_node, answered)),
+        wrapped_message("\n".join(rootless_lines(judged.facts.values_by_node, answered)), width),
         check_table.drift_text(judged.deviations, answered, width),
         "\n".join(last),
     )

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-LIBRARIES = ("nccl", "gloo", "ccore", "nccl+ccore")
+LIBRARIES = ("nccl", "gloo", "ccore", "nccl+ccore", "accl", "acspeed", "aiacc", "horovod", "lightcc")
 LAUNCHERS = ("openmpi", "mpich", "torchrun", "srun", "local")
-STATUSES = ("ok", "failed", "below-baseline")
+STATUSES = ("ok", "failed", "below-baseline", "not-judged", "doubtful")
 FILES, DIRECTORIES = "files", "directories"
 _MOST_RUNS = 50
 _RUNS_OF = {"undo": "bootstrap", "bootstrap": "bootstrap", "exec": "up", "down": "up", "results": "bench"}
@@ -74,6 +74,12 @@ def _requirements(_: Typed) -> Values:
     from clusterctl.inventory.field_types import REQUIREMENT_NAMES
 
     return _plain(REQUIREMENT_NAMES)
+
+
+def _rows(_: Typed) -> Values:
+    from clusterctl.acceptance.catalog import ROWS
+
+    return {row.name: row.title for row in ROWS}
 
 
 def _runs(typed: Typed) -> Values:
@@ -143,6 +149,7 @@ BY_METAVAR: dict[str, Callable[[Typed], Values] | str] = {
     "NODESET": _node_set,
     "NODE": _nodes,
     "REQUIREMENT": _requirements,
+    "ROW": _rows,
     "RUN": _runs,
     "VERB": _verbs,
     "COLLECTIVE": _collectives,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -15,13 +15,13 @@ from clusterctl.errors import UsageError
 
 def show(
     words: Annotated[
-        Optional[list[str]],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        list[str] | None,
         typer.Argument(metavar="COMMAND...", help="A command, or a command of a group: results compare."),
     ] = None,
 ) -> None:
     """Print the help of a command; of clusterctl itself without one.
 
-    Exit code 0: printed; 2: there is no such command.
+    Exit code 0: printed; 2: unknown command.
     """
     from clusterctl.cli import main
 

@@ -14,6 +14,7 @@ OF_COMMANDS: dict[str, dict[str, str]] = {
     "Measure": {
         "bench": "Measure a collective, or the training of a model.",
         "locate": "Name the node, rail or link that is slow.",
+        "accept": "Measure what a cluster must reach, and name the nodes that do.",
         "results": "List, show, compare and export what earlier runs measured.",
         "explain": "Explain the errors in logs: NCCL, MPI, CUDA, ssh, ...",
         "runs": "List, show, label and remove earlier runs of all commands.",
@@ -39,7 +40,7 @@ OF_COMMANDS: dict[str, dict[str, str]] = {
 
 OF_OPTIONS = {
     "Nodes": ("--inventory", "--limit", "--containers", "--local", "--fanout", "--accept-new-host-keys"),
-    "Requirements": ("--only", "--skip"),
+    "Requirements and rows": ("--only", "--skip"),
     "What to measure": ("--collective", "--model", "--datatype", "--op", "--compare", "--repeats"),
     "Ranks": ("--np", "--slots", "--scaling", "--library", "--launcher", "--map-by", "--oversubscribe"),
     "Sizes and iterations": ("--min-bytes", "--max-bytes", "--step-factor", "--iters", "--warmup"),
@@ -47,12 +48,19 @@ OF_OPTIONS = {
         *("--windows", "--batch-size", "--image-size", "--precision", "--channels-last", "--learning-rate"),
         *("--compile", "--bucket-cap-mb", "--phase"),
     ),
-    "Acceptance": ("--baseline", "--allow-slow-path", "--strict"),
+    "Acceptance": (
+        "--tier",
+        "--thresholds",
+        "--baseline",
+        "--allow-slow-path",
+        "--strict",
+    ),
     "Output": (
         *(
             "--all",
             "--html",
             "--hostfile-without",
+            "--hostfile",
             "--junit",
             "--prometheus",
             "--record",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from clusterctl import DOCUMENTATION
 from clusterctl.cli import exit_codes
 from clusterctl.cli.description import CommandDescription, Parameter
 from clusterctl.cli.help.headings import OF_COMMANDS, heading_of
+from clusterctl.report.text.wrapping import below
 
 _Rows = Mapping[str, Sequence[tuple[str, str]]]
 """Headings with their rows; a row is a term and its text."""
@@ -49,7 +49,7 @@ def render(command: CommandDescription, whole: CommandDescription, columns: int)
 
 def usage(command: CommandDescription, columns: int) -> str:
     """Return the synopsis of a command."""
-    return "\n".join(_wrapped(f"Usage: {command.usage}", columns, "", "  "))
+    return "\n".join(_wrapped(f"Usage: {command.usage}", columns, "", 2))
 
 
 def _exit_codes() -> list[tuple[str, str]]:
@@ -116,20 +116,12 @@ def _rows(rows: Iterable[tuple[str, str]], indent: int, columns: int) -> Iterabl
         if not beside:
             yield f"  {term}"
         first = f"  {term}".ljust(indent) if beside else " " * indent
-        yield from _wrapped(text, columns, first, " " * indent) or [first.rstrip()]
+        yield from _wrapped(text, columns, first, indent) or [first.rstrip()]
 
 
 def _filled(text: str, columns: int) -> str:
-    return "\n".join(_wrapped(text, columns, "", ""))
+    return "\n".join(_wrapped(text, columns, "", 0))
 
 
-def _wrapped(text: str, columns: int, first: str, rest: str) -> list[str]:
-    lines = textwrap.wrap(
-        text,
-        columns,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [line.replace(_UNBROKEN, " ") for line in lines]
+def _wrapped(text: str, columns: int, first: str, indent: int) -> list[str]:
+    return [line.replace(_UNBROKEN, " ") for line in below(first, text, indent, columns)]

@@ -17,6 +17,7 @@ from clusterctl.cli.render.output import emit, load
 from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
 from clusterctl.errors import ArtifactError, UsageError
+from clusterctl.report.text.table import columns
 
 if TYPE_CHECKING:
     from clusterctl.images.build import Built
@@ -39,7 +40,7 @@ BaseOption = Annotated[
     ),
 ]
 LibraryOption = Annotated[
-    str, typer.Option(metavar="LIBRARY", help="Collective library: ccore, nccl, accl, lightcc or acspeed.")
+    str, typer.Option(metavar="LIBRARY", help="ccore, nccl, accl, acspeed, aiacc, horovod or lightcc.")
 ]
 PackageOption = Annotated[
     list[str] | None,
@@ -81,8 +82,7 @@ def build(
     build_arg: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME",
-            help="Pass this environment variable to the build, e.g. http_proxy; repeatable.",
+            metavar="NAME", help="Pass this environment variable to the build, e.g. http_proxy; repeatable."
         ),
     ] = None,
     json: JsonOption = False,
@@ -144,7 +144,7 @@ def dockerfile(
     found = _library(library)
     image = _base(base, found)
     wanted = [_wanted(text) for text in package or ()]
-    packages.ask(found, wanted)
+    packages.ask(found, wanted, image)
     kind = family.value if family is not None else artifact.family_of(image)
     if kind is None:
         raise ArtifactError(
@@ -215,7 +215,6 @@ def _document(built: Built) -> dict[str, Any]:
         BuiltLibrary,
         Content,
         Finding,
-        FindingJudgement,
         ImageBuild,
     )
 
@@ -233,10 +232,7 @@ def _document(built: Built) -> dict[str, Any]:
             packages=built.manifest.packages,
             files=built.manifest.files,
         ),
-        findings=tuple(
-            Finding(what=f.what, judgement=FindingJudgement(f.judgement.value), reason=f.reason)
-            for f in built.findings
-        ),
+        findings=tuple(Finding(what=f.what, judgement=f.judgement, reason=f.reason) for f in built.findings),
         contents=tuple(Content(kind=e.kind, name=e.name, version=e.version) for e in built.contents),
         duration_s=round(built.duration_s, 1),
     ).document()
@@ -258,4 +254,4 @@ def _text(built: Built) -> str:
         *programs.items(),
         *((finding.what, f"{finding.judgement.value}: {finding.reason}") for finding in built.findings),
     ]
-    return console.table(("", f"built in {built.duration_s:.1f} s"), rows)
+    return columns(("", f"built in {built.duration_s:.1f} s"), rows, left=(0, 1))

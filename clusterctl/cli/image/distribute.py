@@ -13,6 +13,7 @@ from clusterctl.cli import options as cli
 from clusterctl.cli.image.name import image_of
 from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
+from clusterctl.report.text.table import columns
 
 if TYPE_CHECKING:
     from clusterctl.images.distribution.distribute import Distributed, DistributionOutcome
@@ -97,8 +98,7 @@ def _reasons(failed: Sequence[DistributionOutcome]) -> Iterator[tuple[str, str]]
         reason = (outcome.reason or "").removeprefix(outcome.node).removeprefix(": ")
         nodes.setdefault(reason, []).append(outcome.node)
     for reason, names in nodes.items():
-        count = f" ({len(names)})" if len(names) > 1 else ""
-        yield f"{nodeset.fold(names)}{count}", reason
+        yield nodeset.fold_counted(names), reason
 
 
 def _mib(size_bytes: int) -> str:
@@ -110,7 +110,7 @@ def _table(done: Distributed) -> str:
         (o.node, o.status, o.source or "-", _mib(o.sent_bytes) if o.sent_bytes else "-")
         for o in done.outcomes
     ]
-    return console.table(("node", "image", "from", "moved"), rows, right=(3,))
+    return columns(("node", "image", "from", "moved"), rows, left=(0, 1, 2))
 
 
 def _document(done: Distributed) -> dict[str, Any]:

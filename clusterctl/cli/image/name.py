@@ -7,6 +7,7 @@ from pathlib import Path
 
 from clusterctl.cli.render.output import load
 from clusterctl.errors import ArtifactError
+from clusterctl.grouping import grouped
 
 
 def image_of(
@@ -18,9 +19,7 @@ def image_of(
     """
     from clusterctl.inventory import nodeset
 
-    named: dict[str | None, list[str]] = {}
-    for node in load(path, limit).nodes:
-        named.setdefault(node.container.image, []).append(node.name)
+    named = grouped((node.container.image, node.name) for node in load(path, limit).nodes)
     if len(named) > 1:
         listed = "; ".join(f"{nodeset.fold(names)}: {image or 'none'}" for image, names in named.items())
         raise ArtifactError(

@@ -16,6 +16,7 @@ from clusterctl.cli.options import (
     LimitOption,
 )
 from clusterctl.cli.terminal import interrupt
+from clusterctl.report.text.table import columns
 
 if TYPE_CHECKING:
     from clusterctl.documents.image import RankLibrary
@@ -91,7 +92,7 @@ def _table(proofs: dict[str, ContainerProof]) -> str:
         for node, proof in proofs.items()
         for rank in sorted((*proof.ranks, *proof.beside), key=lambda one: (len(one.rank), one.rank, one.pid))
     ]
-    return console.table(("node", "rank", "pid", "sha256", "version", "path"), rows, right=(2,))
+    return columns(("node", "rank", "pid", "sha256", "version", "path"), rows, left=(0, 1, 3, 4, 5))
 
 
 def _libraries(proofs: Sequence[LibraryProof]) -> tuple[RankLibrary, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.errors import UsageError
 from clusterctl.inventory.user_paths import at_home, is_file
+from clusterctl.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -27,7 +28,7 @@ _SUBJECTS = frozenset({"system", "pci", "gpu", "rdma", "network"})
 
 def init(
     targets: Annotated[
-        Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        str | None,
         typer.Argument(
             metavar="TARGETS",
             help="The nodes: root@gpu[01-16], several separated by commas; asked for on a terminal.",
@@ -38,7 +39,7 @@ def init(
         Path, typer.Option("--output", "-o", metavar="FILE", help="Output file; '-': stdout.")
     ] = Path("inventory.yaml"),
     user: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--user",
             metavar="USER",
@@ -47,13 +48,13 @@ def init(
         ),
     ] = None,
     identity_file: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--identity-file", metavar="FILE", help="Private key on this machine.", show_default="as ssh does"
         ),
     ] = None,
     proxy_jump: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--proxy-jump",
             metavar="HOST",
@@ -62,8 +63,7 @@ def init(
         ),
     ] = None,
     group: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--group", metavar="NAME=NODESET", help="A group of nodes."),
+        list[str] | None, typer.Option("--group", metavar="NAME=NODESET", help="A group of nodes.")
     ] = None,
     probe: Annotated[
         bool, typer.Option("--probe/--no-probe", help="Log in to the nodes and note what they have.")
@@ -114,7 +114,7 @@ def init(
     if not printed:
         of_file = "" if output == Path("inventory.yaml") else f" {output}"
         count = len(inventory.nodes)
-        console.talk(f"{output}: {count} node{'' if count == 1 else 's'}")
+        console.talk(f"{output}: {counted(count, 'node')}")
         console.talk(f"Next: clusterctl check{of_file}")
     raise typer.Exit(1 if unreachable else 0)
 
@@ -191,7 +191,7 @@ def _valid(key: str) -> Callable[[str], object]:
         except ValidationError:
             raise UsageError(f"{text[:60]!r} is not {shape_of((key,))}") from None
         if key == "identity_file" and not is_file(at_home(text)):
-            raise UsageError(f"there is no file {at_home(text)}")
+            raise UsageError(f"file not found: {at_home(text)}")
 
     return check
 
@@ -222,7 +222,16 @@ def _found(given: _Answers, groups: Sequence[str], folder: Path) -> ImportedInve
         name, equals, inside = text.partition("=")
         if not equals:
             raise UsageError(f"--group {text!r}: expected NAME=NODESET", hint="--group rack1='gpu[01-08]'")
-        members[name] = nodeset.expand(inside)
+        try:
+            members[name] = nodeset.expand(inside)
+        except nodeset.NodeSetError as error:
+            raise UsageError(f"--group {name}: {error}", hint=error.hint) from None
+        names = [node.name for node in nodes]
+        if unknown := [member for member in members[name] if member not in names]:
+            raise UsageError(
+                f"--group {name}: {nodeset.fold(unknown)[:200]} is not among the targets",
+                hint=f"targets: {nodeset.fold(names)}",
+            )
     return ImportedInventory(tuple(nodes), members)
 
 

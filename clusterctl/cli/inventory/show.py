@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from clusterctl.cli import options as cli
 
 def show(
     nodes: Annotated[
-        Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        str | None,
         typer.Argument(metavar="NODE", help="Nodes to show, as --limit takes them; default: a list of all."),
     ] = None,
     inventory: cli.InventoryOption = None,
@@ -34,7 +34,9 @@ def show(
     loaded = load.read(inventory)
     if loaded.inventory.source is None:
         console.talk("no ./inventory.yaml: showing this machine")
-    document = document_of(limited(loaded.inventory, nodes), Provenance(loaded), defaults=defaults)
+    document = document_of(
+        limited(loaded.inventory, nodes, option="NODE"), Provenance(loaded), defaults=defaults
+    )
     if as_json:
         console.emit_json(document)
     elif nodes is None and not defaults:

@@ -6,12 +6,13 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
+from clusterctl.wording import counted
 
 
 def validate(inventory: cli.InventoryArgument = None, as_json: cli.JsonOption = False) -> None:
     """Read an inventory and report every problem with its line; contact no node.
 
-    Exit code 0: the inventory is valid; 1: there is no inventory; 4: it has problems.
+    Exit code 0: the inventory is valid; 1: no inventory found; 4: it has problems.
     """
     from clusterctl.cli.named_inventory import named
     from clusterctl.documents.inventory import InventoryValidation
@@ -25,7 +26,7 @@ def validate(inventory: cli.InventoryArgument = None, as_json: cli.JsonOption = 
             InventoryValidation(source=loaded.source, nodes=tuple(names), groups=tuple(groups)).document()
         )
     elif loaded.source is not None:
-        count = f"{len(names)} node{'' if len(names) == 1 else 's'}"
+        count = f"{counted(len(names), 'node')}"
         of_groups = f"; groups: {', '.join(groups)}" if groups else ""
         console.data(f"{loaded.source}: valid: {count} ({nodeset.fold(names)}){of_groups}", look="settings")
     raise typer.Exit(1 if loaded.source is None else 0)

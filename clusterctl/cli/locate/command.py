@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clusterctl.cli import console
+from clusterctl.cli import console, times
 from clusterctl.cli import options as cli
 from clusterctl.cli.terminal import interrupt
-from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
     from clusterctl.cli.session import Session
@@ -21,18 +21,17 @@ if TYPE_CHECKING:
     from clusterctl.rundir import RunDir
 
 _TIMEOUT_S = 300.0
-_UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def locate(
     inventory: cli.InventoryArgument = None,
     limit: cli.LimitOption = None,
     library: Annotated[
-        Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        str | None,
         typer.Option("--library", metavar="LIBRARY", help="nccl, gloo or ccore; default: as for bench."),
     ] = None,
     launcher: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--launcher",
             metavar="LAUNCHER",
@@ -40,7 +39,7 @@ def locate(
         ),
     ] = None,
     np: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option(
             "-np",
             "--np",
@@ -54,20 +53,33 @@ def locate(
         float, typer.Option("--timeout", min=1.0, metavar="SECONDS", help="Maximum time of the launch.")
     ] = _TIMEOUT_S,
     repeat: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--for",
             metavar="TIME",
             help="Then repeat random pairs for so long, to find what is slow at times: 90s, 10m, 2h.",
         ),
     ] = None,
+    message: Annotated[
+        str | None,
+        typer.Option(
+            "--bytes",
+            metavar="SIZE",
+            help="Size of a message between two nodes, 64K at least: less than the default on a slow network.",
+            show_default="64M, without GPUs 4M",
+        ),
+    ] = None,
     hostfile_without: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option(
             "--hostfile-without",
             metavar="FILE",
             help="Write an MPI hostfile of the nodes that were not named.",
         ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Also write a page of the run, in one HTML file."),
     ] = None,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
@@ -83,6 +95,7 @@ def locate(
     Exit code 0: nothing is slow; 1: a node, rail or link was named, or so many are slow that the run is inconclusive;
     5: a node is unreachable; 10: a rank died, hung or did not start; 11: the output cannot be read.
     """
+    from clusterctl.cli.bench.request import parse_size
     from clusterctl.cli.report_files import refuse_unwritable
     from clusterctl.cli.session import open_session
     from clusterctl.launch import choose
@@ -92,34 +105,26 @@ def locate(
     from clusterctl.results import locate_history
 
     cli.require_seconds(timeout_s)
-    repeat_s = _seconds(repeat) if repeat is not None else 0.0
-    refuse_unwritable(hostfile_without)
+    repeat_s = times.seconds(repeat, "--for") if repeat is not None else 0.0
+    refuse_unwritable(hostfile_without, html)
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     choose.require_servable(launcher, len(session.inventory.nodes))
-    asked = launching.request(library, np, launcher, timeout_s)
+    message_bytes = parse_size(message) if message is not None else None
+    asked = launching.request(library, np, launcher, timeout_s, message_bytes)
     run, found = _measured(session, asked, runs, label, repeat_s)
     document = results.document(found, run.id)
     run.write("results", document.document())
+    told = locate_history.lines(locate_history.before(runs, document))
     if as_json:
         console.emit_json(document.document())
     else:
-        told = locate_history.lines(locate_history.before(runs, document))
-        console.data("\n".join([report.text(document), *told]), look="locate")
-    _say_failures(run, found)
-    if hostfile_without is not None and found.located.verdict is not None:
+        console.data("\n".join([report.text(document), *told]), look="locate", wrap=True)
+    if hostfile_without is not None and (found.located.verdict is not None or found.apart.nodes):
         _write_hostfile(hostfile_without, session, document)
+    if html is not None:
+        _write_page(html, document, told)
+    _say_failures(run, found)
     raise typer.Exit(results.exit_code(found))
-
-
-def _seconds(text: str) -> float:
-    """Return the seconds in a text such as ``90s``, ``10m`` or ``2h``; raise UsageError for any other text."""
-    number, unit = text[:-1], text[-1:]
-    if unit not in _UNITS or not number.isdecimal() or len(number) > 9:
-        raise UsageError(
-            f"--for {text[:40]!r} is not a time", hint="give seconds, minutes or hours: 90s, 10m, 2h"
-        )
-    cli.require_seconds(seconds := float(number) * _UNITS[unit], "--for")
-    return seconds
 
 
 def _measured(
@@ -128,6 +133,7 @@ def _measured(
     """Measure in a new run folder, which keeps inventory, facts, command and logs."""
     from clusterctl.artifacts import shell
     from clusterctl.cli.bench.run import runner_of, terminable
+    from clusterctl.cli.locate.live import LocateViewer
     from clusterctl.cli.terminal.progress import Progress
     from clusterctl.documents.launch import Artifacts, Command, Launch
     from clusterctl.inventory.recorded import recorded
@@ -138,6 +144,7 @@ def _measured(
     run.write("inventory", recorded(session.inventory))
 
     def starting(plan: LaunchPlan) -> None:
+        viewer.started(len(plan.placements))
         commands = (Command(np=plan.np, line=shell.line(plan.argv)),)
         run.write("artifacts", Artifacts(commands=commands).document())
 
@@ -153,7 +160,8 @@ def _measured(
             else:
                 progress.say(text)
 
-        with terminable(), runner_of(session, run) as runner:
+        viewer = LocateViewer(progress.say)
+        with terminable(), runner_of(session, run, viewer, launching.ALSO_READS) as runner:
             found = launching.run(asked, runner, run.folder("logs"), say, starting, repeat_s)
         if found.faults:
             progress.done = ""
@@ -183,3 +191,14 @@ def _write_hostfile(path: Path, session: Session, document: Locate) -> None:
     ]
     named = f"without {', '.join(without)}, which locate named" if without else "locate named no node"
     report_files.write(path, hostfile.render(kept, comment=f"{named} in run {document.run}"))
+
+
+def _write_page(path: Path, document: Locate, history: Sequence[str]) -> None:
+    from clusterctl import run_ids
+    from clusterctl.cli import report_files
+    from clusterctl.report.html import locate_page
+
+    began = run_ids.started_at(document.run)
+    text = began.strftime("%Y-%m-%d %H:%M UTC") if began is not None else ""
+    report_files.write(path, locate_page.render(document, began=text, history=history))
+    console.talk(f"report: {path}")

@@ -12,12 +12,15 @@ import typer
 from clusterctl import user_files
 from clusterctl.cli import console
 from clusterctl.cli.image.build import dockerfile
+from clusterctl.cli.option_groups import with_groups
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption, require_image
 from clusterctl.cli.render.jobs import mpijob, sbatch
 from clusterctl.cli.render.launchers import mpiexec, srun, torchrun
 from clusterctl.cli.render.mpirun import mpirun
 from clusterctl.cli.render.output import NpOption, SlotsOption, emit, load, place
+from clusterctl.cli.render.slurm_healthcheck import slurm_healthcheck
 from clusterctl.errors import ArtifactError
+from clusterctl.grouping import grouped
 
 MAX_BYTES = 4 << 20
 
@@ -42,12 +45,13 @@ class HostfileDialect(str, Enum):
     mpich = "mpich"
 
 
-app.command("mpirun")(mpirun)
-app.command("mpiexec")(mpiexec)
-app.command("torchrun")(torchrun)
-app.command("srun")(srun)
+app.command("mpirun")(with_groups(mpirun))
+app.command("mpiexec")(with_groups(mpiexec))
+app.command("torchrun")(with_groups(torchrun))
+app.command("srun")(with_groups(srun))
 app.command("sbatch")(sbatch)
 app.command("mpijob")(mpijob)
+app.command("slurm-healthcheck")(slurm_healthcheck)
 app.command("dockerfile")(dockerfile)
 
 
@@ -78,7 +82,7 @@ def docker_run(
     A command that is the same on all nodes is printed once. Otherwise the names of its nodes precede each command.
     """
     from clusterctl.artifacts import shell
-    from clusterctl.artifacts.docker_run import docker_run_argv, rendezvous
+    from clusterctl.artifacts.docker_run import docker_run_argv, rendezvous, with_cluster_file
     from clusterctl.artifacts.ranks import slots_of
     from clusterctl.secret.scrub import names_a_secret
 
@@ -87,6 +91,9 @@ def docker_run(
     lines: list[tuple[str, tuple[str, ...]]] = []
     for rank, node in enumerate(nodes):
         container = node.container if image is None else node.container.model_copy(update={"image": image})
+        if node.requirements.cluster_file.content is not None:
+            # bootstrap writes the file, so it exists where the container starts.
+            container = with_cluster_file(container, node.requirements.cluster_file.path)
         env, name = {}, container.name
         if rendezvous_port is not None:
             env = rendezvous(
@@ -167,9 +174,7 @@ def _folded(lines: Sequence[tuple[str, str]]) -> str:
     """Return each distinct line once, with the names of its nodes if there are several lines."""
     from clusterctl.inventory import nodeset
 
-    by_text: dict[str, list[str]] = {}
-    for name, text in lines:
-        by_text.setdefault(text, []).append(name)
+    by_text = grouped((text, name) for name, text in lines)
     if len(by_text) == 1:
         return lines[0][1]
     return "\n".join(f"# {nodeset.fold(names)}\n{text}" for text, names in by_text.items())

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from clusterctl.cli import console, launch_output
-from clusterctl.cli.render.output import emit, load, place
+from clusterctl.cli.options import InventoryOption, LimitOption, require_alone
+from clusterctl.cli.render.output import NpOption, SlotsOption, emit, load, place
 from clusterctl.closest import did_you_mean
 from clusterctl.errors import UsageError
 
@@ -34,23 +34,6 @@ LibraryOption = Annotated[
     LibraryName | None,
     typer.Option(help="The collective library.", show_default="nccl, with --bench as bench chooses"),
 ]
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODEL",
-        help="Train this model (resnet50, ...); the nodes need clusterctl installed, except with --bench.",
-    ),
-]
-BatchSizeOption = Annotated[int | None, typer.Option(min=1, help="Batch size per rank.")]
-CollectiveOption = Annotated[
-    str | None, typer.Option(metavar="COLLECTIVE", help="Measure this collective; names as in nccl-tests.")
-]
-BenchOption = Annotated[
-    bool,
-    typer.Option(
-        "--bench", help="Print the command and the files of 'bench', if nodes are as the inventory says."
-    ),
-]
 ProgramArgument = Annotated[
     list[str] | None, typer.Argument(metavar="PROGRAM", help="Program of the ranks, after --.")
 ]
@@ -58,17 +41,32 @@ ProgramArgument = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Hold the options that all launch commands of ``render`` share."""
+    """The options that all launch commands of ``render`` share."""
 
-    inventory: Path | None
-    limit: Sequence[str] | None
-    np: int | None
-    slots: int | None
-    library: LibraryName | None
-    program: Sequence[str] | None
-    model: str | None = None
-    batch_size: int | None = None
-    collective: str | None = None
+    inventory: InventoryOption = None
+    limit: LimitOption = None
+    np: NpOption = None
+    slots: SlotsOption = None
+    library: LibraryOption = None
+    bench: Annotated[
+        bool,
+        typer.Option(
+            "--bench", help="Print the command and the files of 'bench', if nodes are as the inventory says."
+        ),
+    ] = False
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Train this model (resnet50, ...); the nodes need clusterctl installed, except with --bench.",
+        ),
+    ] = None
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Batch size per rank.")] = None
+    collective: Annotated[
+        str | None,
+        typer.Option(metavar="COLLECTIVE", help="Measure this collective; names as in nccl-tests."),
+    ] = None
+    program: ProgramArgument = None
 
     @property
     def communicates_by(self) -> Literal["nccl", "gloo", "ccore"]:
@@ -134,14 +132,12 @@ def as_bench(
     from clusterctl.launch.identity import SHOWN
     from clusterctl.launch.plan import plan
 
-    wrong = [flag for flag, value in refused.items() if value is not None and value is not False]
-    if asked.program:
-        wrong.append("a program")
-    if wrong:
-        raise UsageError(
-            f"--bench prints the command of 'bench', so {', '.join(wrong)} cannot be combined with it",
-            hint="leave one of them out; --bench allows -np, --slots, --library, --collective, --model, --batch-size",
-        )
+    require_alone(
+        "--bench",
+        "prints the command of 'bench'",
+        {**refused, "a program": bool(asked.program)},
+        "-np, --slots, --library, --collective, --model, --batch-size",
+    )
     requests = build_request(
         collective=asked.collective, model=asked.model, np=asked.np, batch_size=asked.batch_size,
         library=asked.library.value if asked.library else None, launcher=launcher_name,

@@ -6,38 +6,18 @@ from typing import Annotated
 
 import typer
 
-from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
-from clusterctl.cli.render.launch import (
-    Asked,
-    BatchSizeOption,
-    BenchOption,
-    CollectiveOption,
-    LibraryOption,
-    ModelOption,
-    ProgramArgument,
-    as_bench,
-    by_hand,
-    emit_bench,
-)
-from clusterctl.cli.render.output import NpOption, SlotsOption, emit
+from clusterctl.cli.options import JsonOption
+from clusterctl.cli.render.launch import Asked, as_bench, by_hand, emit_bench
+from clusterctl.cli.render.output import emit
 
 
 def torchrun(
+    asked: Asked,
     *,
-    inventory: InventoryOption = None,
-    limit: LimitOption = None,
-    np: NpOption = None,
-    slots: SlotsOption = None,
-    library: LibraryOption = None,
-    bench: BenchOption = False,
-    model: ModelOption = None,
-    batch_size: BatchSizeOption = None,
-    collective: CollectiveOption = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on which node 0 listens.")] = 29500,
     no_python: Annotated[
         bool, typer.Option("--no-python", help="The program is not a Python script.")
     ] = False,
-    program: ProgramArgument = None,
     json: JsonOption = False,
 ) -> None:
     """Print the torchrun command of each node.
@@ -47,16 +27,12 @@ def torchrun(
     from clusterctl.artifacts import shell
     from clusterctl.launch.launchers.torchrun import Torchrun
 
-    asked = Asked(
-        inventory=inventory, limit=limit, np=np, slots=slots, library=library, program=program, model=model,
-        batch_size=batch_size, collective=collective,
-    )  # fmt: skip
-    if bench:
+    if asked.bench:
         refused = {"--port": port != 29500, "--no-python": no_python}
         emit_bench("torchrun", as_bench(asked, "torchrun", refused), json)
         return
     # The program of --model and --collective is a command, not a script.
-    launcher = Torchrun(port, any_program=no_python or not program)
+    launcher = Torchrun(port, any_program=no_python or not asked.program)
     plan = by_hand(asked, launcher, secrets="where torchrun is called: secrets are not printed")
     lines = launcher.commands(plan)
     text = "\n".join(f"# {name}\n{shell.line(argv)}" for name, argv in lines)
@@ -64,29 +40,12 @@ def torchrun(
     emit("torchrun", text, json, nodes=documents)
 
 
-def mpiexec(
-    *,
-    inventory: InventoryOption = None,
-    limit: LimitOption = None,
-    np: NpOption = None,
-    slots: SlotsOption = None,
-    library: LibraryOption = None,
-    bench: BenchOption = False,
-    model: ModelOption = None,
-    batch_size: BatchSizeOption = None,
-    collective: CollectiveOption = None,
-    program: ProgramArgument = None,
-    json: JsonOption = False,
-) -> None:
+def mpiexec(asked: Asked, json: JsonOption = False) -> None:
     """Print MPICH's mpiexec command."""
     from clusterctl.artifacts import shell
     from clusterctl.launch.launchers.hydra import Hydra
 
-    asked = Asked(
-        inventory=inventory, limit=limit, np=np, slots=slots, library=library, program=program, model=model,
-        batch_size=batch_size, collective=collective,
-    )  # fmt: skip
-    if bench:
+    if asked.bench:
         emit_bench("mpiexec", as_bench(asked, "mpich", {}, ("mpich", 4)), json)
         return
     secrets = "where mpiexec runs: secrets are not printed, '-genvlist' passes them to the ranks"
@@ -94,20 +53,7 @@ def mpiexec(
     emit("mpiexec", shell.line(plan.argv), json, argv=plan.argv)
 
 
-def srun(
-    *,
-    inventory: InventoryOption = None,
-    limit: LimitOption = None,
-    np: NpOption = None,
-    slots: SlotsOption = None,
-    library: LibraryOption = None,
-    bench: BenchOption = False,
-    model: ModelOption = None,
-    batch_size: BatchSizeOption = None,
-    collective: CollectiveOption = None,
-    program: ProgramArgument = None,
-    json: JsonOption = False,
-) -> None:
+def srun(asked: Asked, json: JsonOption = False) -> None:
     """Print Slurm's srun command.
 
     The inventory must use the node names of Slurm, and every node gets the same number of ranks.
@@ -115,11 +61,7 @@ def srun(
     from clusterctl.artifacts import shell
     from clusterctl.launch.launchers.srun import Srun
 
-    asked = Asked(
-        inventory=inventory, limit=limit, np=np, slots=slots, library=library, program=program, model=model,
-        batch_size=batch_size, collective=collective,
-    )  # fmt: skip
-    if bench:
+    if asked.bench:
         emit_bench("srun", as_bench(asked, "srun", {}), json)
         return
     secrets = "where srun runs: secrets are not printed, '--export' passes them to the ranks"

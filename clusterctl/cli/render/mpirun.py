@@ -6,36 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
-from clusterctl.cli.render.launch import (
-    Asked,
-    BatchSizeOption,
-    BenchOption,
-    CollectiveOption,
-    LibraryOption,
-    ModelOption,
-    ProgramArgument,
-    as_bench,
-    by_hand,
-    emit_bench,
-)
-from clusterctl.cli.render.output import NpOption, SlotsOption, emit
+from clusterctl.cli.options import JsonOption
+from clusterctl.cli.render.launch import Asked, as_bench, by_hand, emit_bench
+from clusterctl.cli.render.output import emit
 
 if TYPE_CHECKING:
     from clusterctl.artifacts.ranks import RankPlacement
 
 
 def mpirun(
+    asked: Asked,
     *,
-    inventory: InventoryOption = None,
-    limit: LimitOption = None,
-    np: NpOption = None,
-    slots: SlotsOption = None,
-    bench: BenchOption = False,
-    model: ModelOption = None,
-    batch_size: BatchSizeOption = None,
-    collective: CollectiveOption = None,
-    library: LibraryOption = None,
     nccl_debug: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="NCCL_DEBUG: WARN, INFO, ...")
     ] = None,
@@ -84,7 +65,6 @@ def mpirun(
         str, typer.Option(metavar="COMPONENTS", help="Open MPI's btl; none: Open MPI chooses.")
     ] = "^openib",
     open_mpi: Annotated[int, typer.Option(min=4, max=5, help="Version of Open MPI: 4 or 5.")] = 4,
-    program: ProgramArgument = None,
     json: JsonOption = False,
 ) -> None:
     """Print Open MPI's mpirun command.
@@ -95,12 +75,8 @@ def mpirun(
     from clusterctl.launch.environment import Communication, variables
     from clusterctl.launch.launchers.openmpi import OpenMpi
 
-    asked = Asked(
-        inventory=inventory, limit=limit, np=np, slots=slots, library=library, program=program, model=model,
-        batch_size=batch_size, collective=collective,
-    )  # fmt: skip
     major: Literal[4, 5] = 5 if open_mpi == 5 else 4
-    if bench:
+    if asked.bench:
         refused = {
             "--nccl-debug": nccl_debug, "--ib": ib, "--gid-index": gid_index, "--gdr-level": gdr_level,
             "--fusion-threshold": fusion_threshold, "--cycle-time": cycle_time, "--two-d": two_d,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -24,7 +24,7 @@ NameArgument = Annotated[
 def record(
     name: NameArgument,
     run: Annotated[
-        Optional[list[str]],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        list[str] | None,
         typer.Option(
             "--run",
             metavar="RUN",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clusterctl import json_text
 from clusterctl.cli import console, report_files
 from clusterctl.cli import options as cli
-from clusterctl.cli.results import runs as filters
+from clusterctl.cli.results.runs import Filters, say_damaged
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.inventory.user_paths import is_folder
 
@@ -32,21 +32,15 @@ class Format(str, Enum):
 
 
 def export(
-    kind: Annotated[
-        Optional[Format],  # noqa: UP045 - typer evaluates this at run time on 3.10
-        typer.Option("--format", help="Output format; default: json."),
-    ] = None,
+    kind: Annotated[Format | None, typer.Option("--format", help="Output format; default: json.")] = None,
     output: Annotated[
-        Optional[Path],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        Path | None,
         typer.Option(
             "--output", "-o", metavar="FILE", help="Output file, written atomically; default: stdout."
         ),
     ] = None,
-    benchmark: filters.BenchmarkOption = None,
-    library: filters.LibraryOption = None,
-    status: filters.StatusOption = None,
-    since: filters.SinceOption = None,
-    newest: filters.NewestOption = None,
+    *,
+    filters: Filters,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
@@ -56,10 +50,10 @@ def export(
     if as_json and kind not in (None, Format.json):
         raise UsageError("--json cannot be combined with another --format", hint="leave one of them out")
     report_files.refuse_unwritable(output)
-    choice = filters.wanted(benchmark, library, status, since, newest)
+    choice = filters.wanted()
     with Store.open(runs, make=False) as results:
         records = _readable(results, choice, kind or Format.json)
-        filters.say_damaged(results.damaged)
+        say_damaged(results.damaged)
     text = _rendered(kind or Format.json, records)
     if output is None:
         console.data(text.replace("\r\n", "\n"))  # CSV has \r\n; on stdout, lines end with \n

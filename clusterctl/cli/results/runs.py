@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Optional
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clusterctl.cli import console, report_files
 from clusterctl.cli import options as cli
-from clusterctl.cli.bench.reports import HtmlOption
 from clusterctl.closest import did_you_mean
 
 if TYPE_CHECKING:
@@ -16,46 +16,53 @@ if TYPE_CHECKING:
 
     from clusterctl.results.store import RunFilter
 
-STATUSES = ("ok", "failed", "below-baseline", "not-judged")
-
-BenchmarkOption = Annotated[
-    Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
-    typer.Option("--benchmark", metavar="BENCHMARK", help="Only runs of this collective or model."),
-]
-LibraryOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--library", metavar="LIBRARY", help="Only runs with this library: nccl, gloo, ccore."),
-]
-StatusOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option(
-        "--status",
-        metavar="STATUS",
-        help="Only runs with this status: ok, failed, below-baseline or not-judged.",
-    ),
-]
-SinceOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--since", metavar="WHEN", help="Only runs since this time: 12h, 7d, 2026-11-01."),
-]
-NewestOption = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option("--newest", min=1, metavar="N", help="Only the newest N runs."),
-]
+STATUSES = ("ok", "failed", "below-baseline", "not-judged", "doubtful")
 
 
-def wanted(
-    benchmark: str | None, library: str | None, status: str | None, since: str | None, newest: int | None
-) -> RunFilter:
-    """Return the filters of a command line; raise UsageError for an unknown status or an invalid time."""
-    from clusterctl.errors import UsageError
-    from clusterctl.results import select
-    from clusterctl.results.store import RunFilter
+@dataclass(frozen=True)
+class Filters:
+    """Choose stored runs."""
 
-    if status is not None and status not in STATUSES:
-        raise UsageError(f"unknown status {status!r}", hint=did_you_mean(status, STATUSES))
-    moment = select.since(since) if since is not None else None
-    return RunFilter(benchmark=benchmark, library=library, status=status, since=moment, newest=newest)
+    benchmark: Annotated[
+        str | None,
+        typer.Option("--benchmark", metavar="BENCHMARK", help="Only runs of this collective or model."),
+    ] = None
+    library: Annotated[
+        str | None,
+        typer.Option("--library", metavar="LIBRARY", help="Only runs with this library: nccl, gloo, ccore."),
+    ] = None
+    status: Annotated[
+        str | None,
+        typer.Option(
+            "--status",
+            metavar="STATUS",
+            help="Only runs with this status: ok, failed, below-baseline, not-judged or doubtful.",
+        ),
+    ] = None
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="Only runs since this time: 12h, 7d, 2026-11-01."),
+    ] = None
+    newest: Annotated[
+        int | None, typer.Option("--newest", min=1, metavar="N", help="Only the newest N runs.")
+    ] = None
+
+    def wanted(self) -> RunFilter:
+        """Return the filter; raise UsageError for an unknown status or an invalid time."""
+        from clusterctl.cli import times
+        from clusterctl.errors import UsageError
+        from clusterctl.results.store import RunFilter
+
+        if self.status is not None and self.status not in STATUSES:
+            raise UsageError(f"unknown status {self.status!r}", hint=did_you_mean(self.status, STATUSES))
+        moment = times.since(self.since) if self.since is not None else None
+        return RunFilter(
+            benchmark=self.benchmark,
+            library=self.library,
+            status=self.status,
+            since=moment,
+            newest=self.newest,
+        )
 
 
 def say_damaged(messages: Sequence[str]) -> None:
@@ -64,15 +71,7 @@ def say_damaged(messages: Sequence[str]) -> None:
         console.talk(f"warning: left out: {message}")
 
 
-def list_runs(
-    benchmark: BenchmarkOption = None,
-    library: LibraryOption = None,
-    status: StatusOption = None,
-    since: SinceOption = None,
-    newest: NewestOption = None,
-    runs: cli.RunsOption = None,
-    as_json: cli.JsonOption = False,
-) -> None:
+def list_runs(filters: Filters, runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
     """List stored runs, newest first.
 
     Each line shows a run's best figure: the highest busbw, or the throughput of all ranks.
@@ -80,7 +79,7 @@ def list_runs(
     from clusterctl.report.text import runs as run_list
     from clusterctl.results.store import RunFilter, Store
 
-    choice = wanted(benchmark, library, status, since, newest)
+    choice = filters.wanted()
     with Store.open(runs, make=False) as results:
         found, path = results.runs(choice), results.path
         say_damaged(results.damaged)
@@ -94,7 +93,7 @@ def list_runs(
 
 def show(
     run: cli.RunArgument,
-    html: HtmlOption = None,
+    html: cli.HtmlOption = None,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
@@ -128,7 +127,7 @@ def compare_runs(
         list[str],
         typer.Argument(metavar="RUN RUN...", help="The runs, as for show; the first is the reference."),
     ],
-    html: HtmlOption = None,
+    html: cli.HtmlOption = None,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:

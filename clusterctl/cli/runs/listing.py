@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -14,7 +14,7 @@ from clusterctl.errors import UsageError
 
 NEWEST = 20
 VerbOption = Annotated[
-    Optional[list[str]],  # noqa: UP045 - typer evaluates this at run time on 3.10
+    list[str] | None,
     typer.Option(
         "--verb", metavar="VERB", help="Only runs of this command: check, bootstrap, undo, bench, ..."
     ),
@@ -35,7 +35,7 @@ def chosen(verbs: list[str] | None, runs: Path | None) -> list[str]:
 def list_runs(
     verb: VerbOption = None,
     since: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option("--since", metavar="WHEN", help="Only runs since this time: 12h, 7d, 2026-11-01."),
     ] = None,
     newest: Annotated[int, typer.Option("--newest", min=1, help="Only the newest N runs.")] = NEWEST,
@@ -44,16 +44,16 @@ def list_runs(
     as_json: cli.JsonOption = False,
 ) -> None:
     """List the runs of all commands, newest first."""
+    from clusterctl.cli import times
     from clusterctl.documents.runs import Runs
     from clusterctl.report.text import run_list
-    from clusterctl.results import select
     from clusterctl.rundir import RunDir, default_root
     from clusterctl.runs import outcome
 
     root = runs or default_root()
     found = chosen(verb, runs)
     if since is not None:
-        moment = select.since(since)
+        moment = times.since(since)
         found = [one for one in found if began(one) >= moment]
     shown = found if every else found[:newest]
     entries = tuple(outcome.listed(RunDir(root / one)) for one in shown)

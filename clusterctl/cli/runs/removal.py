@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,7 @@ from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.cli.runs import listing
 from clusterctl.errors import ClusterctlError, UsageError
+from clusterctl.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.documents.runs import KeptRun, ListedRun
@@ -44,11 +45,10 @@ def rm(
 
 def prune(
     keep: Annotated[
-        Optional[int],  # noqa: UP045 - typer evaluates this at run time on 3.10
-        typer.Option("--keep", min=0, metavar="N", help="Keep the newest N runs."),
+        int | None, typer.Option("--keep", min=0, metavar="N", help="Keep the newest N runs.")
     ] = None,
     older_than: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--older-than", metavar="AGE", help="Remove only runs that began before: 30d, 2026-11-01."
         ),
@@ -66,8 +66,8 @@ def prune(
 
     Exit code 0: removed, or nothing to remove; 1: you declined.
     """
+    from clusterctl.cli import times
     from clusterctl.documents.runs import KeptRun
-    from clusterctl.results import select
     from clusterctl.rundir import RunDir, default_root
     from clusterctl.runs import outcome
 
@@ -76,7 +76,7 @@ def prune(
     root = runs or default_root()
     found = listing.chosen(verb, runs)[keep or 0 :]
     if older_than is not None:
-        moment = select.since(older_than, option="--older-than")
+        moment = times.since(older_than, option="--older-than")
         found = [one for one in found if "" < listing.began(one) < moment]
     going: list[RunDir] = []
     kept: list[KeptRun] = []
@@ -117,7 +117,7 @@ def _remove(
             console.talk(f"note: {one.run}: {loss}")
     for other in kept:
         console.talk(f"kept: {other.run}: {other.reason}")
-    several = f"{len(going)} run{'' if len(going) == 1 else 's'}"
+    several = f"{counted(len(going), 'run')}"
     if going and not dry_run and not yes and not console.confirm(f"Remove {several}?"):
         console.talk("nothing was removed")
         return 1

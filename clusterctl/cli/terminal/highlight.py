@@ -56,13 +56,13 @@ LOOKS: dict[str, tuple[str, ...]] = {
         r"(?m)^(?P<faint> *(?:size|ranks)  .*| +out-of-place, .*)$",
         r"(?m)(?<=  )(?:(?P<good>faster)|(?P<bad>slower)|(?P<faint>within noise))(?=  |$)",
         r"(?m)(?<=  )(?P<doubtful>measured once)(?=  |$)",
-        r"(?m)^(?:(?P<doubtful>CAUTION)|(?P<bad>straggler)|(?P<heading>Avg bus bandwidth))(?=[: ])",
+        r"(?m)^(?:(?P<doubtful>CAUTION|DOUBTFUL)|(?P<bad>straggler)|(?P<heading>Avg bus bandwidth))(?=[: ])",
         r"(?m)^expected busbw: .*(?P<bad>SLOW|IMPOSSIBLE)",
         r"(?m)^ *(?P<name>hint)(?=: )",
         r"(?m)^baseline \S+: (?:(?P<good>ok)|(?P<bad>below-baseline)|(?P<doubtful>no-match|not-judged))",
         r"(?m)^  (?P<doubtful>too noisy to judge)(?=: )",
         # The status in the list of runs.
-        r"(?m)(?<=  )(?:(?P<good>ok)|(?P<bad>failed|below-baseline)|(?P<doubtful>not-judged))(?=  |$)",
+        r"(?m)(?<=  )(?:(?P<good>ok)|(?P<bad>failed|below-baseline)|(?P<doubtful>not-judged|doubtful))(?=  |$)",
         r"(?m)^ *[\d.]+ [KMGT]?i?B .* (?P<bad>[1-9]\d*)$",
     ),
     # The beginnings of messages on stderr.
@@ -120,12 +120,23 @@ LOOKS: dict[str, tuple[str, ...]] = {
         r"(?m)(?<=: )(?P<good>cleared)(?=:)",
         r"(?m)^    (?P<faint>.*)$",
     ),
+    # The verdicts of rows and their counts, the sources below them, and the accepted nodes.
+    "accept": (
+        r"(?m)^(?:(?P<bad>FAIL)|(?P<doubtful>NOT RUN|WARN))(?= +\S)",
+        r"(?m)^(?P<faint>row +nodes .*| +threshold: .*| +tool: .*| +log: .*|not applicable.*)$",
+        r"(?m)(?<=[ ,])(?:(?P<bad>\d+ FAIL)|(?P<doubtful>\d+ (?:NOT RUN|WARN))|(?P<good>\d+ OK))(?=[ ,]|$)",
+        r"(?m)^(?P<heading>accepted)(?=: )",
+        r"(?m)^(?P<name>[a-z0-9-]+)(?= \((?:sanity|validation|performance|stress)\): )",
+        r"(?m)^ +(?P<faint>source: .*)$",
+        r"(?m)^ +(?P<doubtful>NOT RUN)(?= on )",
+    ),
     # The outcome in each row of runs.
     "runs": (
         r"(?m)^(?P<faint>run +(verb|age) .*)$",
         r"(?m) (?P<good>ok|\d+ changed)(?=[ ,:]|$)",
         r"(?m) (?P<bad>failed|below-baseline|\d+ (unmet|failed|unreachable))(?=[ ,:]|$)",
         r"(?m) (?P<doubtful>unfinished|interrupted|unreadable|running|named|\d+ unknown)(?=[ ,:]|$)",
+        r"(?m) (?P<doubtful>doubtful|not-judged)(?=[ ,:]|$)",
     ),
     # One live line, and the line that a finished phase leaves.
     "progress": (

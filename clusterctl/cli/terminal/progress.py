@@ -10,7 +10,7 @@ from types import TracebackType
 from clusterctl.cli import console
 from clusterctl.cli.terminal import color, interrupt
 from clusterctl.cli.terminal.elapsed import spoken
-from clusterctl.cli.terminal.live_area import AREA
+from clusterctl.cli.terminal.live_area import AREA, LineSource
 from clusterctl.visible import visible
 
 _MOST_RUNNING = 20
@@ -37,8 +37,7 @@ class Progress:
 
     def __enter__(self) -> Progress:
         self._began = time.monotonic()
-        if not console.quiet() and color.takes_control(sys.stderr):
-            AREA.add(self)
+        show_live(self)
         return self
 
     def __exit__(
@@ -112,6 +111,12 @@ class Progress:
             parts.append(f"waiting for {_folded(waiting)}")
         first = _cut(f"{self._what}: {', '.join(parts)}", width)
         return [first, *_running(awaited, now, width, height - 1)]
+
+
+def show_live(source: LineSource) -> None:
+    """Show the lines of a source on stderr, if that is a terminal and ``--quiet`` is not set."""
+    if not console.quiet() and color.takes_control(sys.stderr):
+        AREA.add(source)
 
 
 def share(done: int, total: int, unit: str) -> str:

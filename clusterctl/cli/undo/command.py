@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from clusterctl.cli import console, plan_output
 from clusterctl.cli import options as cli
 from clusterctl.cli.named_inventory import LocalOption, to_change
 from clusterctl.cli.terminal import interrupt
+from clusterctl.grouping import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,7 @@ def undo(
     inventory: cli.InventoryArgument = None,
     local: LocalOption = False,
     run: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             "--run",
             metavar="RUN",
@@ -93,7 +94,7 @@ def undo(
     document = document_of(outcomes)
     if folder is not None:
         folder.write("report", document)
-        console.talk(f"run: {folder.id}")
+        console.talk(f"run folder: {folder.path}")
     if declined:
         console.talk("nothing was changed")
     lost = {name: o.failure for name, o in outcomes.values_by_node.items() if o.failure is not None}
@@ -172,6 +173,7 @@ def _text(document: dict[str, Any], done: str, lost: Mapping[str, Failure], *, a
     """Return the end of the report: what was undone, failed steps and nodes, nodes without changes, and the counts."""
     from clusterctl.inventory import nodeset
     from clusterctl.report.text.failures import failure_lines, step_lines
+    from clusterctl.report.text.wrapping import wrapped_message
 
     told = []
     for node in document["nodes"]:
@@ -180,11 +182,9 @@ def _text(document: dict[str, Any], done: str, lost: Mapping[str, Failure], *, a
                 told.append((node["name"], step, step.get("reason", "failed")))
             if step["status"] != "planned":
                 told += [(node["name"], step, f"note: {note}") for note in step.get("notes", ())]
-    nothing: dict[str, list[str]] = {}
-    for node in document["nodes"]:
-        if node["nothing"]:
-            nothing.setdefault(node["nothing"], []).append(node["name"])
+    nothing = grouped((node["nothing"], node["name"]) for node in document["nodes"] if node["nothing"])
     summary = ", ".join(f"{word}: {count}" for word, count in document["summary"].items())
     lines = [f"{nodeset.fold(names)}: {why}" for why, names in nothing.items()]
-    blocks = filter(None, [done, "\n".join([*step_lines(told), *lines, *failure_lines(lost)]), summary])
+    failed = wrapped_message("\n".join([*step_lines(told), *lines, *failure_lines(lost)]), console.width())
+    blocks = filter(None, [done, failed, summary])
     return ("\n" if after_plan else "") + "\n\n".join(blocks)

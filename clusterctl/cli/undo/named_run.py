@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl import run_ids
 from clusterctl.errors import UsageError
+from clusterctl.grouping import grouped
 from clusterctl.rundir import RunDir, is_run_folder
 
 if TYPE_CHECKING:
@@ -43,10 +44,7 @@ def refuse_unknown(run: str, outcomes: HostMap[UndoOutcome], *folders: Path) -> 
     answered = {node: o for node, o in outcomes.values_by_node.items() if o.failure is None}
     if not answered or any(o.known is None for o in answered.values()) or any(map(is_run_folder, folders)):
         return
-    holders: dict[str, list[str]] = {}
-    for node, outcome in answered.items():
-        for known in outcome.known or ():
-            holders.setdefault(known, []).append(node)
+    holders = grouped((known, node) for node, outcome in answered.items() for known in outcome.known or ())
     silent = [node for node in outcomes if node not in answered]
     close = get_close_matches(run, holders, n=3, cutoff=0.85)
     latest = sorted(holders)[-_TOLD:]

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from clusterctl.errors import InventoryError
+from clusterctl.grouping import grouped
 from clusterctl.inventory.imports import ansible_ini, ansible_settings, ansible_yaml
 from clusterctl.inventory.imports.ansible_tree import Tree, Variable, Variables
 from clusterctl.inventory.imports.budget import MOST_HELD, MOST_STEPS, Budget
@@ -161,10 +162,7 @@ class _Resolver:
                 continue
             address, settings = mapped
             nodes.append(FoundNode(host, file, line, address if address != host else None, settings))
-        members_of: dict[str, list[str]] = {}
-        for node in nodes:
-            for name in self.groups_of(node.name):
-                members_of.setdefault(name, []).append(node.name)
+        members_of = grouped((name, node.name) for node in nodes for name in self.groups_of(node.name))
         groups = {}
         for name, group in self.tree.groups.items():
             if name in _BUILT_IN:

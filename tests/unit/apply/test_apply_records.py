@@ -10,12 +10,13 @@ import time
 import pytest
 
 from clusterctl.apply import bootstrap, journal
-from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus, apply_plan
+from clusterctl.apply.execute import NodeOutcome, StepOutcome, apply_plan
 from clusterctl.apply.journal import Options, RunJournal
 from clusterctl.apply.records import Event, JournalRecord, parse
 from clusterctl.apply.rolling import Rolling
 from clusterctl.apply.script import Header, new_nonce
 from clusterctl.documents.apply import RunState
+from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.errors import ConfigError, PlanError
 from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.steps import WriteFile
@@ -90,7 +91,11 @@ def test_one_exec_as_root_and_each_step_has_its_outcome():
     )  # fmt: skip
     outcome = _apply(wire)
     assert wire.calls == [(("sh", "-s"), True)]
-    assert [s.status for s in outcome.steps] == [StepStatus.CHANGED, StepStatus.UNCHANGED, StepStatus.FAILED]
+    assert [s.status for s in outcome.steps] == [
+        AppliedStatus.CHANGED,
+        AppliedStatus.UNCHANGED,
+        AppliedStatus.FAILED,
+    ]
     assert outcome.steps[2].reason == "why"
     assert outcome.steps[2].notes == ("drifted",)
     assert outcome.failure is None
@@ -98,7 +103,11 @@ def test_one_exec_as_root_and_each_step_has_its_outcome():
 
 def test_a_lost_connection_fails_the_step_at_hand_and_skips_the_rest():
     outcome = _apply(Wire([_line(1, "begin"), _line(1, "changed"), _line(2, "begin")], lost=True))
-    assert [s.status for s in outcome.steps] == [StepStatus.CHANGED, StepStatus.FAILED, StepStatus.SKIPPED]
+    assert [s.status for s in outcome.steps] == [
+        AppliedStatus.CHANGED,
+        AppliedStatus.FAILED,
+        AppliedStatus.SKIPPED,
+    ]
     assert "the connection was lost" in outcome.steps[1].reason
     assert outcome.failure.kind is FailureKind.LOST
 
@@ -108,7 +117,7 @@ def test_a_runner_that_ends_without_its_last_word_is_no_success():
     assert outcome.failure.kind is FailureKind.LOST
     assert "137" in outcome.failure.message
     assert "sh: killed" in outcome.failure.message
-    assert {s.status for s in outcome.steps} == {StepStatus.FAILED, StepStatus.SKIPPED}
+    assert {s.status for s in outcome.steps} == {AppliedStatus.FAILED, AppliedStatus.SKIPPED}
 
 
 def test_silence_with_exit_status_0_is_no_success():
@@ -118,7 +127,7 @@ def test_silence_with_exit_status_0_is_no_success():
 def test_a_refusal_is_the_nodes_failure():
     outcome = _apply(Wire([_line(0, "refused", "another run is in progress")]))
     assert outcome.failure.message == "another run is in progress"
-    assert {s.status for s in outcome.steps} == {StepStatus.SKIPPED}
+    assert {s.status for s in outcome.steps} == {AppliedStatus.SKIPPED}
 
 
 @pytest.mark.parametrize(
@@ -266,7 +275,7 @@ def test_the_end_of_a_resumed_run_keeps_what_earlier_parts_did(tmp_path):
         return StepOutcome("a", f"step {key}", status, key)
 
     lost, down = Failure(FailureKind.LOST, "went away"), Failure(FailureKind.REFUSED, "does not answer")
-    changed, unchanged, skipped = StepStatus.CHANGED, StepStatus.UNCHANGED, StepStatus.SKIPPED
+    changed, unchanged, skipped = AppliedStatus.CHANGED, AppliedStatus.UNCHANGED, AppliedStatus.SKIPPED
     journal.finish(
         run,
         {

@@ -90,7 +90,7 @@ def test_when_all_is_so_already_no_journal_entry_is_left(runner):
 
 
 def test_a_second_operator_is_refused_while_the_first_is_at_work(runner):
-    slow = Command("slow", ("sleep", "5"), None)
+    slow = Command("slow", ("sleep", "60"), None)
     text = script.apply_script(runner.header("first"), NodePlan("n", (PlannedStep("t", slow),)))
     with subprocess.Popen(
         (*runner.shell, "-s"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
@@ -149,7 +149,9 @@ def test_a_script_cut_off_on_its_way_does_nothing(runner):
 
 
 def test_a_controller_that_is_gone_stops_the_run_before_the_next_step(runner):
-    first = Command("first", ("sh", "-c", f"sleep 1; touch {runner.root}/first"), None)
+    gone = runner.root.parent / "gone"
+    wait = f"until [ -e {gone} ]; do sleep 0.05; done"
+    first = Command("first", ("sh", "-c", f"{wait}; touch {runner.root}/first"), None)
     later = Command("later", ("touch", f"{runner.root}/later"), None)
     last = Command("last", ("touch", f"{runner.root}/last"), None)
     plan = NodePlan("n", tuple(PlannedStep("t", s) for s in (first, later, last)))
@@ -160,7 +162,8 @@ def test_a_controller_that_is_gone_stops_the_run_before_the_next_step(runner):
         while b"begin" not in process.stdout.readline():
             pass
         process.stdout.close()
-        process.wait(30)
+        gone.touch()
+        process.wait(60)
     assert (runner.root / "first").exists()
     assert not (runner.root / "last").exists()
     assert not (runner.state / "lock").exists()

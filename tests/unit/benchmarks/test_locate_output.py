@@ -8,7 +8,10 @@ import pytest
 from simulated_pairs import SimulatedFleet
 
 from clusterctl.benchmarks import locate
+from clusterctl.benchmarks.locate_windows import LowWindow
+from clusterctl.workloads.locate import cause
 from clusterctl.workloads.locate.search import search
+from clusterctl.workloads.locate.verdict import SuspectState
 
 NAMES = ("gpu01", "gpu02", "gpu03", "gpu04", "gpu05", "gpu06")
 
@@ -32,8 +35,19 @@ def lines():
         )
         try:
             planned = steps.send(values)
+        except StopIteration as ended:
+            planned, verdict = None, ended.value
+    tests = cause.examine(verdict.named, len(NAMES), locate.SEED)
+    probe = next(tests)
+    while probe:
+        values = fleet.probe(probe)
+        found.append(
+            record("locate-cause", rates=[[*pair, place, rate] for (pair, place), rate in values.items()])
+        )
+        try:
+            probe = tests.send(values)
         except StopIteration:
-            break
+            probe = None
     return [*found, record("locate-end")]
 
 
@@ -41,6 +55,36 @@ def test_the_slow_node_is_named(lines):
     found = locate.parse("\n".join(["# of the launcher", *lines]), NAMES)
     assert [one.nodes for one in found.verdict.named] == [(2,)] and not found.faults
     assert (found.fleet.names, found.windows, found.alone) == (NAMES, 3, ())
+    assert {(one.finding.nodes, one.test.value, one.status) for one in found.examined} == {
+        ((2,), "sends", SuspectState.NAMED), ((2,), "receives", SuspectState.NAMED)
+    }  # fmt: skip
+
+
+def test_a_window_with_other_load_is_marked_and_names_no_rank(lines):
+    windows = [line for line in lines if '"locate-window"' in line]
+    busy = record("locate-window", rates={"gemm": [1e9, 0.5e9, 0.9e9, 1e9, 0.8e9, 1e9]})
+    others = [line for line in lines if line not in windows]
+    found = locate.parse("\n".join([*others[:2], windows[0], busy, windows[0], *others[2:]]), NAMES)
+    assert found.low_windows == (LowWindow(2, "gemm", (1, 4), 0.5),) and found.alone == ()
+    assert locate.parse("\n".join(lines), NAMES).low_windows == ()
+
+
+@pytest.mark.parametrize(
+    ("devices", "unlike", "status"),
+    [
+        (["H100"] * 2 + ["A100"] + ["H100"] * 3, {2: 1}, SuspectState.OPEN),
+        (["A100"] + ["H100"] + ["A100"] + ["H100"] * 3, {0: 2, 2: 2}, SuspectState.OPEN),
+        # Two other nodes with this device are well, so the device is not the reason.
+        (["A100"] * 4 + ["H100"] * 2, {4: 2, 5: 2}, SuspectState.NAMED),
+    ],
+)
+def test_a_node_is_not_named_if_its_device_may_be_the_reason(lines, devices, unlike, status):
+    changed = [line.replace(json.dumps(["cpu"] * 6), json.dumps(devices)) for line in lines]
+    found = locate.parse("\n".join(changed), NAMES)
+    assert {one.rank: one.peers for one in found.unlike} == unlike
+    (slow,) = found.verdict.findings
+    assert (slow.nodes, slow.status) == ((2,), status)
+    assert found.suspected == (frozenset({"gpu03"}) if status is SuspectState.NAMED else frozenset())
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_no_name_of_a_run_is_not_the_only_run_there_is(folder, capsys):
     for words in (["down", "--force"], ["exec"], ["bootstrap"]):
         option = "--resume" if words == ["bootstrap"] else "--run"
         assert cli.main([*words, option, "", *(["--", "true"] if words == ["exec"] else [])]) == 2
-        assert "error: there is no run '' in runs" in capsys.readouterr().err
+        assert "error: run '' not found in runs" in capsys.readouterr().err
     assert (up.path / "containers.yaml").exists()
 
 

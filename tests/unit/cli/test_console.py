@@ -33,6 +33,16 @@ def test_what_a_terminal_acts_on_is_shown(capsys: pytest.CaptureFixture[str]) ->
     assert out == err == "a\\x1b]0;title\\x07\\x1b[2J\\x9b31m\\x0db\\u202ec\\u2066\\x08\\x7f\\ud800\n"
 
 
+def test_a_report_breaks_between_words_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    for stream, shown in (
+        (Terminal(), "NOT RUN  gpu01: hpl:\n    not found\n"), (io.StringIO(), "NOT RUN  gpu01: hpl: not found\n")
+    ):  # fmt: skip
+        monkeypatch.setattr(sys, "stdout", stream)
+        console.data("NOT RUN  gpu01: hpl: not found", wrap=True)
+        assert stream.getvalue() == shown
+
+
 def test_json_carries_it_escaped_and_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     console.emit_json({"reason": HOSTILE, "é": "\n"})
     out = capsys.readouterr().out

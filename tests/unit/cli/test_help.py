@@ -111,7 +111,7 @@ NO_DEFAULT = {
     *("--two-d-threshold", "--topk-ratio", "--topk-threshold", "--partition", "--rdma-resource", "--package"),
     *("--nccl-tests", "--family", "--rendezvous-port", "--comment", "--status", "--since", "--newest"),
     *("--library-version", "--network", "--build-arg", "--group", "-i"),
-    *("--label", "--keep", "--older-than", "--verb", "--for"),
+    *("--label", "--keep", "--older-than", "--verb", "--for", "--only", "--skip"),
 }
 
 

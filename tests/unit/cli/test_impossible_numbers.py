@@ -37,7 +37,7 @@ from clusterctl.cli.bench.request import parse_size
         ),
         (
             ["bench", "--model", "resnet50", "--bucket-cap-mb", "inf"],
-            "--bucket-cap-mb must be a positive number, not inf",
+            "--bucket-cap-mb must be a number from 0.1 to 1048576, not 'inf'",
         ),
     ],
 )

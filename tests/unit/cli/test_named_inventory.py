@@ -99,7 +99,7 @@ def test_without_an_inventory_stderr_tells_what_is_used(capsys: Capture) -> None
 def test_this_machine_is_changed_only_if_it_is_asked_for(words: list[str], capsys: Capture) -> None:
     assert cli.main([*words, "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
-    assert error["message"] == "no inventory was given, and there is no ./inventory.yaml"
+    assert error["message"] == "no inventory was given, and ./inventory.yaml does not exist"
     assert error["hint"].endswith("or change this machine with --local")
     assert not Path("runs").exists()
 

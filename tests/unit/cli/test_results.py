@@ -89,8 +89,8 @@ def test_runs_are_compared_with_the_first(runs, capsys):
 @pytest.mark.parametrize("arguments", [("show", "nope"), ("compare", "c0de", "nope")])
 def test_a_run_that_is_not_there_is_named(runs, capsys, arguments):
     code, out, err = call(capsys, *arguments)
-    assert (code, out) == (11, "")
-    assert "there is no run 'nope' in" in err and f"hint: the latest runs are: {OTHER}" in err
+    assert (code, out) == (2, "")
+    assert "run 'nope' not found in" in err and f"hint: the latest runs are: {OTHER}" in err
 
 
 def test_export_goes_to_a_file_or_to_stdout(runs, capsys, tmp_path):

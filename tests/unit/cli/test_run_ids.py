@@ -8,7 +8,7 @@ import pytest
 
 from clusterctl import run_ids, rundir
 from clusterctl.cli.undo.named_run import run_id
-from clusterctl.errors import ResultError, UsageError
+from clusterctl.errors import UsageError
 from clusterctl.rundir import RunDir
 
 IDS = (
@@ -47,10 +47,10 @@ def test_an_ambiguous_part_lists_the_candidates() -> None:
 
 @pytest.mark.parametrize("wanted", ["", "/", "..", "nope", "latest-check", "77cf/report.json"])
 def test_a_part_of_no_run_names_the_latest_runs(wanted: str) -> None:
-    with pytest.raises(ResultError, match="there is no run") as raised:
-        run_ids.resolve(wanted, IDS, "runs", ResultError)
+    with pytest.raises(UsageError, match="not found in runs") as raised:
+        run_ids.resolve(wanted, IDS, "runs")
     assert raised.value.hint is not None and IDS[0] in raised.value.hint
-    with pytest.raises(UsageError, match="there is no run") as raised_too:
+    with pytest.raises(UsageError, match="not found in runs") as raised_too:
         run_ids.resolve(wanted, (), "runs", of="bootstrap")
     assert raised_too.value.hint == "runs has no run of 'bootstrap' yet"
 
@@ -63,7 +63,7 @@ def test_only_folders_with_the_name_of_a_run_are_runs(tmp_path: Path) -> None:
     assert rundir.ids(tmp_path) == list(IDS)
     assert rundir.ids(tmp_path, "bootstrap") == list(IDS[1:3])
     assert rundir.ids(tmp_path / "nothing") == []
-    with pytest.raises(UsageError, match="there is no run 'baselines'"):
+    with pytest.raises(UsageError, match="run 'baselines' not found"):
         RunDir.open("baselines", tmp_path)
 
 

@@ -21,7 +21,7 @@ def test_a_run_is_private_and_its_documents_come_back(tmp_path: Path) -> None:
 
 def test_a_run_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
     run = RunDir.create("check", tmp_path)
-    with pytest.raises(UsageError, match="no run 'x'") as raised:
+    with pytest.raises(UsageError, match="run 'x' not found") as raised:
         RunDir.open("x", tmp_path)
     assert run.id in str(raised.value.hint)
 
@@ -48,9 +48,17 @@ def test_what_cannot_be_looked_at_or_read_is_a_config_error(tmp_path: Path) -> N
 
 
 def test_a_place_that_takes_no_folder_is_a_config_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+    file = tmp_path / "file"
+    file.write_text("")
+    (tmp_path / "link").symlink_to("missing")
+    for place, named in (
+        (file, file), (file / "runs", file), (Path("/dev/full"), "/dev/full"), (tmp_path / "link", tmp_path / "link")
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=f"in {place}: {named} is not a directory") as caught:
+            RunDir.create("check", place)
+        assert "--runs DIR" in (caught.value.hint or "")
     with pytest.raises(ConfigError, match="cannot create the run folder"):
-        RunDir.create("check", tmp_path / "file")
+        RunDir.create("check", Path("/proc/runs"))
 
 
 def test_a_stage_that_cannot_be_written_is_a_config_error(tmp_path: Path) -> None:

@@ -58,6 +58,12 @@ def outcomes(capsys, *words: str) -> dict[str, tuple[str, str]]:
     }
 
 
+def test_a_check_that_reached_no_node_is_not_listed_as_unmet(root, capsys):
+    made(root, "20261101T000000Z-check-0001", report=check(met=0, unreachable=5))
+    assert cli.main(["runs", "list"]) == 0
+    assert "  5 unreachable  gpu[01-04] (4)" in capsys.readouterr().out
+
+
 def test_every_outcome_is_read_from_the_documents_of_its_command(root, capsys):
     applied = {"state": "finished"}
     made(root, "20261101T000000Z-check-0001", report=check())
@@ -68,6 +74,8 @@ def test_every_outcome_is_read_from_the_documents_of_its_command(root, capsys):
     made(root, "20261101T000005Z-bootstrap-0006", apply=applied, report=steps(changed=1, failed=2))
     made(root, "20261101T000006Z-bootstrap-0007", apply={"state": "cut"})
     made(root, "20261101T000007Z-undo-0008", report=steps(changed=12))
+    made(root, "20261101T000007Z-undo-0018", report=steps(changed=9, unreachable=1))
+    made(root, "20261101T000007Z-undo-0028", report=steps(changed=9, failed=1, unreachable=1))
     made(root, "20261101T000008Z-preflight-0009", preflight={"status": "failed"})
     up = made(root, "20261101T000009Z-up-000a", launch={"run": "x", "nodes": []})
     (up.path / "containers.yaml").write_text("")
@@ -87,6 +95,8 @@ def test_every_outcome_is_read_from_the_documents_of_its_command(root, capsys):
         "0006": ("failed", "1 changed, 2 failed"),
         "0007": ("unfinished", ""),
         "0008": ("changed", "12 changed"),
+        "0018": ("unfinished", "9 changed, 1 unreachable"),
+        "0028": ("failed", "9 changed, 1 failed, 1 unreachable"),
         "0009": ("failed", ""),
         "000a": ("up", ""),
         "000b": ("down", ""),
@@ -96,7 +106,7 @@ def test_every_outcome_is_read_from_the_documents_of_its_command(root, capsys):
     }
     assert found[running.id] == ("running", "")
     assert "GB/s" in found["20261101T000011Z-bench-000c"][1]
-    assert list(outcomes(capsys, "--verb", "undo")) == ["20261101T000007Z-undo-0008"]
+    assert list(outcomes(capsys, "--verb", "undo")) == [f"20261101T000007Z-undo-00{n}8" for n in (2, 1, 0)]
     assert len(outcomes(capsys, "--newest", "2")) == 2
     assert list(outcomes(capsys, "--since", "2026-11-02")) == [running.id]
 
@@ -203,7 +213,7 @@ def test_check_leaves_a_labelled_run_and_says_so(root, tmp_path, capsys):
     assert cli.main(["check", "one.yaml", "--only", "acs", "--label", "before", "--json"]) in (0, 1)
     out, err = capsys.readouterr()
     run = json.loads(out)["run"]
-    assert err.splitlines()[-1] == f"run: {run}"
+    assert err.splitlines()[-1] == f"run folder: runs/{run}"
     assert cli.main(["runs", "list"]) == 0
     listed = capsys.readouterr().out
     assert run in listed and listed.splitlines()[1].endswith("here   before")

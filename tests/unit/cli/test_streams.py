@@ -34,7 +34,10 @@ LONG = ("render", "ssh-config", "-i", "many.yaml")
 def test_a_reader_that_has_gone(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """The pipe's other end is closed before the command says anything, be it less or more than a buffer."""
     (tmp_path / "many.yaml").write_text("version: 1\nnodes: [{name: 'n[1-900]'}]\n")
-    line = 'exec 3> >(exec <&-; exec sleep 60); reader=$!; sleep 0.3; "$@" >&3; code=$?; kill $reader; exit $code'
+    line = (
+        "exec 3> >(exec <&-; touch gone; exec sleep 60); reader=$!; until [ -e gone ]; do sleep 0.02; done; "
+        '"$@" >&3; code=$?; kill $reader; exit $code'
+    )
     done = shell(line, *arguments, folder=tmp_path)
     assert (done.returncode, done.stdout) == (141, "")
     assert "Exception" not in done.stderr and "Traceback" not in done.stderr

@@ -14,7 +14,7 @@ from launch_facts import facts_of
 from clusterctl.containers import files, found
 from clusterctl.containers import keys as containers_keys
 from clusterctl.containers import record as containers_record
-from clusterctl.containers.fit import CLUSTER_FILE, Found, fit
+from clusterctl.containers.fit import Found, fit
 from clusterctl.containers.session import Containers, env_file, refusal
 from clusterctl.containers.up import mesh_script, nodes_of
 from clusterctl.errors import ConfigError, LaunchError, UsageError
@@ -24,6 +24,8 @@ from clusterctl.inventory import load
 from clusterctl.inventory.model import ContainerSettings, Node
 from clusterctl.rundir import RunDir
 from clusterctl.transport.local import LocalTransport
+
+CLUSTER_FILE = "/etc/sysconfig/rdma/cluster"
 
 ENGINE = EngineInfo("28.2.2", "amd64", "/var/lib/docker", (), ())
 IMAGE = NodeImage("sha256:1", ("a",), "2026", "amd64", 1, "", ("PATH=/opt/bin:/bin", "A=it's"), ())

@@ -16,7 +16,7 @@ from clusterctl.facts.base import Reading, ReadStatus, Sections
 from clusterctl.facts.comparable import comparable
 from clusterctl.facts.drift import drift, render
 from clusterctl.facts.model.devices import GpuDriver, Link, Pci, PciDevice
-from clusterctl.facts.model.fabric import Interface, RdmaDevice
+from clusterctl.facts.model.fabric import Interface, RdmaDevice, RdmaPort
 from clusterctl.facts.model.host import Limit, RootAccess
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.model.services import Package, Unit
@@ -308,6 +308,19 @@ def test_virtual_functions_that_are_lent_to_pods_are_no_drift():
         devices = (own, device) if name == "gpu02" else (own,)
         fleet[name] = replace(facts, pci=pci, rdma=replace(facts.rdma, devices=Reading(devices)))
     assert [d.fact for d in drift(fleet)] == []
+
+
+def test_the_fields_of_ibstat_that_equal_nodes_share():
+    fleet = _fleet(3)
+    for number, (name, facts) in enumerate(fleet.items()):
+        # The LID is each port's own, and the node with the subnet manager sets a bit of its capability mask.
+        port = RdmaPort(
+            1, "ACTIVE", "LinkUp", 400.0, "400 Gb/sec (4X NDR)", "InfiniBand", 12 + number, 5, (), (),
+            lmc=1 if name == "gpu02" else 0, capability_mask=0x2651E84A if name == "gpu01" else 0x2651E848,
+        )  # fmt: skip
+        device = RdmaDevice("mlx5_0", "", "28", "MT_838", "CA", "0000:41:00.0", 0, (), (port,), hw_rev="0")
+        fleet[name] = replace(facts, rdma=replace(facts.rdma, devices=Reading((device,))))
+    assert render(drift(fleet), fleet) == "gpu[01,03] ok; gpu02: LMC of MT_838 1, others 0"
 
 
 def test_limits_and_switches_are_said_in_words():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from clusterctl.errors import ImageError
-from clusterctl.images import base_image, compatibility, elf, library
+from clusterctl.images import base_image, compatibility, elf, gpu_code, library
 from clusterctl.images.base_image import BaseImage
 from clusterctl.images.elf import ElfNeeds
 from clusterctl.images.library import kind_of
@@ -205,3 +206,24 @@ def test_readelf_reads_this_pythons_own_library(tmp_path: Path) -> None:
     (tmp_path / "cut").write_bytes(path.read_bytes()[:64])
     with pytest.raises(ImageError, match="cut is not a valid ELF file"):
         elf.read([tmp_path / "cut"])
+
+
+def test_gpu_code_is_read_from_its_headers_without_cudas_tools(tmp_path: Path) -> None:
+    """A container has a header of 16 bytes and entries; each entry's header has its kind, sizes and architecture."""
+
+    def entry(kind: int, architecture: int, code: bytes) -> bytes:
+        head = struct.pack("<HHIQ", kind, 0x101, 64, len(code)).ljust(28, b"\0") + struct.pack(
+            "<I", architecture
+        )
+        return head.ljust(64, b"\0") + code
+
+    entries = entry(2, 70, b"x" * 100) + entry(2, 80, b"y" * 33) + entry(1, 80, b"z")
+    marker = b"\x50\xed\x55\xba"
+    container = marker + struct.pack("<HHQ", 1, 16, len(entries)) + entries
+    path = tmp_path / "library.so"
+    path.write_bytes(b"\x7fELF" + container + b"other" + marker)
+    assert gpu_code.of_headers(path) == {"sm_70", "sm_80", "compute_80"}
+    path.write_bytes(b"\x7fELF" + container[:-40])
+    assert {"sm_70", "sm_80"} <= gpu_code.of_headers(path)
+    path.write_bytes(b"\x7fELF" + marker + b"\xff" * 60)
+    assert gpu_code.of_headers(path) == frozenset()

@@ -13,6 +13,7 @@ import pytest
 
 from clusterctl.errors import ImageError, UsageError
 from clusterctl.images import library, packages
+from clusterctl.images.build import recipe
 from clusterctl.images.packages import PackageReference
 
 DATA = b"the package" * 1000
@@ -162,5 +163,14 @@ def test_a_library_says_what_it_is_made_of(name: str, given: tuple[str, ...], re
 
 
 def test_what_is_bundled_or_not_required_need_not_be_given() -> None:
-    for name in ("ccore", "nccl", "lightcc"):
+    for name in ("ccore", "nccl", "horovod"):
         packages.ask(library.load(name), ())
+
+
+@pytest.mark.parametrize("name", ["accl", "lightcc"])
+def test_the_vendors_own_image_needs_no_package(name: str) -> None:
+    found = library.load(name)
+    packages.ask(found, (), found.base)
+    assert recipe(found, str(found.base), "debian").edits == ()
+    with pytest.raises(ImageError, match="needs its package"):
+        packages.ask(found, (), "debian:bookworm")

@@ -6,6 +6,7 @@ import io
 import subprocess
 import tarfile
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,20 @@ def test_an_archives_only_folder_is_left_out(tmp_path: Path) -> None:
     target = tmp_path / "tree"
     assert unpack.unpack(package(archive(tmp_path / "nccl_2.27.txz", members)), target) is None
     assert (target / "lib/libnccl.so.2").read_bytes() == b"library"
+
+
+def test_a_source_distribution_of_python_goes_to_the_python_packages(tmp_path: Path) -> None:
+    info = b"Metadata-Version: 2.1\nName: aiacc-nccl\nVersion: 2.0.0\n"
+    members = [
+        (tarfile.TarInfo("aiacc-nccl-2.0.0/PKG-INFO"), info),
+        (tarfile.TarInfo("aiacc-nccl-2.0.0/aiacc_nccl/libnccl.so.2"), b"library"),
+        (tarfile.TarInfo("aiacc-nccl-2.0.0/aiacc_nccl.egg-info/PKG-INFO"), info),
+    ]
+    target = tmp_path / "tree"
+    assert unpack.unpack(package(archive(tmp_path / "aiacc-nccl-2.0.0.tar.xz", members)), target) == "2.0.0"
+    assert (target / "python/aiacc_nccl/libnccl.so.2").read_bytes() == b"library"
+    found = metadata.distributions(name="aiacc-nccl", path=[str(target / "python")])
+    assert [distribution.version for distribution in found] == ["2.0.0"]
 
 
 def test_a_debian_package_says_its_version(tmp_path: Path) -> None:

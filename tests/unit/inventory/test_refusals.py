@@ -144,15 +144,15 @@ CASES = {
     ),
     "missing identity file": (
         "version: 1\ndefaults:\n  identity_file: /nowhere/id\n" + NODE,
-        "inventory.yaml:3: defaults.identity_file: there is no file /nowhere/id",
+        "inventory.yaml:3: defaults.identity_file: file not found: /nowhere/id",
     ),
     "home of nobody": (
         "version: 1\ndefaults: {identity_file: ~no-such-user-here/id}\n" + NODE,
-        "defaults.identity_file: there is no file",
+        "defaults.identity_file: file not found",
     ),
     "missing module source": (
         "version: 1\ndefaults: {requirements: {peermem: {source: /nowhere/src}}}\n" + NODE,
-        "defaults.requirements.peermem.source: there is no directory or tarball /nowhere/src",
+        "defaults.requirements.peermem.source: directory or tarball not found: /nowhere/src",
     ),
     "variable name": (
         "version: 1\ndefaults: {env: {'A-B': x}}\n" + NODE,
@@ -261,6 +261,22 @@ CASES = {
     "space in address": ("version: 1\nnodes: [{name: a, address: 'b c'}]\n", "is not a host name"),
     # The file as a whole.
     "not YAML": ("version: 1\nnodes: [\n", "inventory.yaml:3: not YAML: "),
+    "an item indented too deep": (
+        "version: 1\nnodes:\n  - name: a\n   - name: b\n",
+        "inventory.yaml:4: not YAML: this line is indented differently from the lines of the same list",
+    ),
+    "a key indented too deep": (
+        "version: 1\ndefaults:\n  user: r\n   port: 3\n" + NODE,
+        "inventory.yaml:4: not YAML: this line is indented too deep, or its value contains ': '",
+    ),
+    "a key without a colon": (
+        "version: 1\nnodes\n  - name: a\n",
+        "inventory.yaml:2: not YAML: expected 'key: value' or '- item'",
+    ),
+    "an open quotation mark": (
+        "version: 1\nnodes:\n  - name: 'a\n    port: 2\n",
+        "inventory.yaml:3: not YAML: a quotation mark is not closed",
+    ),
     "a tab": ("version: 1\nnodes:\n\t- name: a\n", "start any token; indent with spaces, not with tabs"),
     "a node as text": (
         "version: 1\nnodes: [gpu01]\n",

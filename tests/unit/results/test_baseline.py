@@ -246,7 +246,7 @@ def test_files_hold_what_was_recorded(tmp_path):
     assert baseline_files.names(tmp_path) == ("b",)
     baseline_files.remove("b", tmp_path)
     assert baseline_files.names(tmp_path) == ()
-    with pytest.raises(ResultError, match=r"baseline 'b' not found \(recorded: none yet\)"):
+    with pytest.raises(UsageError, match=r"baseline 'b' not found \(recorded: none yet\)"):
         baseline_files.remove("b", tmp_path)
 
 

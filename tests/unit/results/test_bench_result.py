@@ -9,7 +9,7 @@ from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
-from clusterctl.launch.measure import Measured, TrainingPoint
+from clusterctl.launch.measured import Measured, TrainingPoint
 from clusterctl.launch.plan import default_points
 from clusterctl.launch.request import Request
 from clusterctl.report.text import bench as table
@@ -89,6 +89,8 @@ def test_the_shape_of_a_scaling_curve():
     assert [rank["host"] for rank in document["proof"]["ranks"]] == ["gpu1", "gpu2"]
     no_ranks = result.model_copy(update={"proof": {**result.proof, "ranks": []}})
     assert table.render(no_ranks).splitlines()[1] == "no rank reported its host"
+    not_started = no_ranks.model_copy(update={"library": None, "launcher": None, "points": []})
+    assert table.render(not_started).splitlines()[0] == "resnet50: no rank was started"
     assert table.render(result).splitlines() == [
         "resnet50, library nccl, launcher openmpi",
         "ranks on: gpu1 (1), gpu2 (1)",

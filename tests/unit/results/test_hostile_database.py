@@ -50,14 +50,16 @@ RAW: tuple[Any, ...] = (
 
 
 def verbs(root: Path, out: Path) -> dict[str, Callable[[], object]]:
-    any_run: tuple[None, ...] = (None, None, None, None, None)
+    any_run = results.Filters()
     formats = {
-        f"export {kind.value}": lambda kind=kind: results_exchange.export(kind, out / "out", *any_run, root)
+        f"export {kind.value}": lambda kind=kind: results_exchange.export(
+            kind, out / "out", filters=any_run, runs=root
+        )
         for kind in results_exchange.Format
     }
     return {
-        "list": lambda: results.list_runs(*any_run, root),
-        "list --json": lambda: results.list_runs(*any_run, root, as_json=True),
+        "list": lambda: results.list_runs(any_run, root),
+        "list --json": lambda: results.list_runs(any_run, root, as_json=True),
         "show": lambda: results.show(HURT, None, root),
         "show latest": lambda: results.show("latest", None, root),
         "show --json": lambda: results.show(HURT, None, root, as_json=True),
@@ -176,7 +178,7 @@ def test_a_damaged_run_is_named_and_the_others_are_listed(
         opened.get(HURT)
     assert said in raised.value.message and "results import" in str(raised.value.hint)
     results_exchange.export(
-        results_exchange.Format.csv, tmp_path / "out", None, None, None, None, None, tmp_path
+        results_exchange.Format.csv, tmp_path / "out", filters=results.Filters(), runs=tmp_path
     )
     assert CLEAN in (tmp_path / "out").read_text() and HURT not in (tmp_path / "out").read_text()
     assert any(line.startswith("warning: left out: ") and HURT in line for line in quiet)

@@ -5,8 +5,9 @@ import statistics
 
 import pytest
 
+from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.results import student
-from clusterctl.results.noise import Pair, Scatter, Word, judge, scatter_of_repeats
+from clusterctl.results.noise import Pair, Scatter, judge, scatter_of_repeats
 
 SIZES = 18
 
@@ -56,7 +57,9 @@ def outliers(sigma):
 def test_of_fifty_tables_of_equal_runs_at_most_one_has_a_false_alarm(repeats, noise):
     random.seed(repeats)
     alarms = [
-        any(one.word in (Word.FASTER, Word.SLOWER) for one in judge(pairs(noise, repeats)))
+        any(
+            one.word in (ComparisonWord.FASTER, ComparisonWord.SLOWER) for one in judge(pairs(noise, repeats))
+        )
         for _ in range(100)
     ]
     assert sum(alarms) <= 2
@@ -65,26 +68,26 @@ def test_of_fifty_tables_of_equal_runs_at_most_one_has_a_false_alarm(repeats, no
 def test_five_repeats_with_two_percent_of_noise_find_ten_percent():
     random.seed(7)
     found = [one.word for _ in range(20) for one in judge(pairs(lambda: random.gauss(1, 0.02), 5, by=1.1))]
-    assert found.count(Word.FASTER) >= 0.9 * len(found) and Word.SLOWER not in found
+    assert found.count(ComparisonWord.FASTER) >= 0.9 * len(found) and ComparisonWord.SLOWER not in found
 
 
 def test_a_small_difference_counts_between_interleaved_variants_only():
     steady = Scatter(0.001, 9, 10)
-    assert judge([Pair(1.04, steady, steady)])[0].word is Word.SAME
-    assert judge([Pair(1.04, steady, steady)], floor=0.01)[0].word is Word.FASTER
+    assert judge([Pair(1.04, steady, steady)])[0].word is ComparisonWord.SAME
+    assert judge([Pair(1.04, steady, steady)], floor=0.01)[0].word is ComparisonWord.FASTER
 
 
 def test_more_ratios_in_a_table_need_a_larger_difference():
     some = Scatter(0.03, 4, 5)
     alone, *_ = judge([Pair(1.0, some, some)])
     many = judge([Pair(1.0, some, some)] * 20)
-    assert alone.noise < many[0].noise and alone.word is Word.SAME
+    assert alone.noise < many[0].noise and alone.word is ComparisonWord.SAME
 
 
 def test_equal_repeats_have_the_floor_alone():
     exact = Scatter(0.0, 2, 3)
     assert [(one.word, one.noise) for one in judge([Pair(1.0, exact, exact), Pair(0.5, exact, exact)])] == [
-        (Word.SAME, 0.05),
-        (Word.SLOWER, 0.05),
+        (ComparisonWord.SAME, 0.05),
+        (ComparisonWord.SLOWER, 0.05),
     ]
     assert judge([]) == []

@@ -12,7 +12,7 @@ import pytest
 
 from clusterctl.benchmarks.key import configuration_key
 from clusterctl.cli.bench import store as bench_store
-from clusterctl.errors import ResultError
+from clusterctl.errors import ResultError, UsageError
 from clusterctl.results import migrations, record, store
 from clusterctl.results.store import RunFilter, Store
 from clusterctl.rundir import RunDir
@@ -111,7 +111,7 @@ def test_runs_are_found_by_their_columns(tmp_path):
 
 
 def test_a_run_is_named_by_enough_of_its_id(tmp_path):
-    with Store.open(tmp_path) as results, pytest.raises(ResultError, match="has no results yet"):
+    with Store.open(tmp_path) as results, pytest.raises(UsageError, match="has no results yet"):
         results.get("latest")
     save(tmp_path, document("20261101T100000Z-bench-00aa"), document("20261102T100000Z-bench-00bb"))
     with Store.open(tmp_path) as results:
@@ -119,12 +119,12 @@ def test_a_run_is_named_by_enough_of_its_id(tmp_path):
         assert results.get("00aa").summary.run.endswith("00aa")
         assert results.get("T100000Z-bench-00b").summary.run.endswith("00bb")
         assert results.get("20261102").summary.run.endswith("00bb")
-        with pytest.raises(ResultError, match="matches 2 runs"):
+        with pytest.raises(UsageError, match="matches 2 runs"):
             results.get("202611")
-        with pytest.raises(ResultError, match="no run 'zz' in"):
+        with pytest.raises(UsageError, match="run 'zz' not found in"):
             results.get("zz")
         for nothing in ("", "%", "\udcff"):
-            with pytest.raises(ResultError, match="there is no run"):
+            with pytest.raises(UsageError, match="not found in"):
                 results.get(nothing)
 
 

@@ -13,7 +13,7 @@ from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
 from clusterctl.launch.fast_path import Trust
 from clusterctl.launch.interleave import Interleaved, Repeated
-from clusterctl.launch.measure import Measured, TrainingPoint
+from clusterctl.launch.measured import Measured, TrainingPoint
 from clusterctl.launch.request import Request
 from clusterctl.launch.variants import Variant
 from clusterctl.report import bench_csv
@@ -148,9 +148,25 @@ def test_repeats_of_one_configuration_are_no_comparison():
     assert variants_table.render(result).splitlines()[:3] == [
         "all_reduce, library gloo, launcher local",
         "median (minimum-maximum) of 3 repeats",
-        " size              time us  busbw GB/s",
+        " size              time us  busbw GB/s  wrong",
     ]
     assert result.variants[0].rows[0].time_us.values == (20.0, 20.0, 20.0)
+
+
+def test_repeats_show_both_halves_of_a_program_that_measures_both():
+    def both(out_us, in_us):
+        once = sweep("ccore", out_us, 10 * out_us)
+        rows = (replace(row, out_of_place=Half(in_us, 1.0, 2.0, 0)) for row in once.sweep.rows[:1])
+        return replace(once, sweep=replace(once.sweep, rows=tuple(rows)))
+
+    found = interleaved((Variant("default"), [both(20.0, 8.0), both(30.0, 9.0), both(10.0, 7.0)]))
+    result = from_interleaved(found, "r")
+    assert variants_table.render(result).splitlines()[2:] == [
+        "             out-of-place                  in-place",
+        " size        time us  busbw GB/s           time us  busbw GB/s  wrong",
+        "1 KiB  8.0 (7.0-9.0)        2.00  20.0 (10.0-30.0)        0.05      0",
+        "Avg bus bandwidth: 1.0256 GB/s",
+    ]
 
 
 def test_a_stored_run_is_shown_with_all_its_variants():
@@ -212,11 +228,13 @@ def test_a_trainings_variants(sample):
     assert document["points"][1] == {
         "np": 2, "nodes": 1, f"{sample}s_per_s": 150.0, f"{sample}s_per_s_per_rank": 75.0, "efficiency": 0.75
     }  # fmt: skip
-    off_header, on_header = (f"gdr={level} {sample}s/s".rjust(21) for level in "02")
+    unit = f"{sample}s/s".rjust(len("150.0 (140.0-160.0)"))
     assert variants_table.render(result).splitlines()[2:] == [
-        f"ranks  nodes  {off_header[2:]}  efficiency  {on_header[2:]}  efficiency  ratio  noise",
-        "    1      1   100.0 (90.0-110.0)     100.00%  100.0 (100.0-100.0)     100.00%  1.000  ±93 %  within noise",
-        "    2      1  150.0 (140.0-160.0)      75.00%  190.0 (180.0-200.0)      95.00%  1.267  ±39 %  within noise",
+        f"ranks  nodes  variant  {unit}  efficiency  ratio  noise",
+        "    1      1  gdr=0     100.0 (90.0-110.0)     100.00%",
+        "    1      1  gdr=2    100.0 (100.0-100.0)     100.00%  1.000  ±93 %  within noise",
+        "    2      1  gdr=0    150.0 (140.0-160.0)      75.00%",
+        "    2      1  gdr=2    190.0 (180.0-200.0)      95.00%  1.267  ±39 %  within noise",
     ]
 
 
@@ -238,7 +256,7 @@ def test_a_variant_that_fails_ends_the_run_and_is_named():
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_variant_with_an_unproven_setting_has_no_figures(first):
-    fault = Fault(FaultKind.SETTING_UNPROVEN, "not compared: nothing in this run read LIGHT_X")
+    fault = Fault(FaultKind.SETTING_UNPROVEN, "no figures: nothing in this run read LIGHT_X")
     refused = (
         Variant("nccl+LIGHT_X=1", "nccl", (("LIGHT_X", "1"),)),
         [replace(sweep("nccl", 1.0, 1.0), faults=(fault,))],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 
@@ -113,3 +114,25 @@ def test_an_interrupt_or_a_bug_cuts_the_others_off_at_once(connect, wires, error
     assert time.monotonic() - began < 20
     assert len(wires) <= 6, "no new node is contacted after the cut"
     assert all(wire.closed.is_set() for wire in wires.values()) and not fanout_threads()
+
+
+def test_a_signal_that_does_not_end_the_wait_for_a_node_is_noticed(connect):
+    """It reaches another thread here, as one that comes just before the wait: the wait goes on."""
+    ended = []
+
+    def work(node, transport):
+        time.sleep(0.2)  # until the other thread waits; if it does not yet, the test proves nothing
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        transport.wait()
+        ended.append(node.name)
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fan_out(NODES[:1], connect, work)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert ended == [], "the interrupt counted only when the node had answered"

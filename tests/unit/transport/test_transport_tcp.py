@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
+import struct
 
 import pytest
+from listening import wait_until
 
 from clusterctl.transport.ssh import tcp
 from clusterctl.transport.ssh.target import Target
@@ -30,6 +32,11 @@ def resolves_to(monkeypatch, *places):
     return asked
 
 
+def queued(listener):
+    """Return how many connections wait to be accepted: ``tcpi_unacked`` of a socket that listens."""
+    return struct.unpack_from("I", listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 64), 24)[0]
+
+
 @contextlib.contextmanager
 def silent():
     """Give an address that answers no connection: the kernel lets wait who comes when a server's queue is full."""
@@ -41,6 +48,7 @@ def silent():
             waiting = held.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
+        wait_until(lambda: queued(full) > 0, "no connection came into the queue")
         yield full.getsockname()
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from clusterctl.vendors import tables
+from clusterctl.vendors import health, tables
 
 FILES = sorted(tables.FOLDER.glob("*.yaml"))
 READERS = {
@@ -20,6 +20,7 @@ READERS = {
     "nics": tables.nics,
     "clouds": tables.clouds,
     "repositories": tables.repositories,
+    "health": health.tables,
 }
 
 
@@ -63,7 +64,7 @@ def test_no_row_is_there_twice(path):
     keys = Counter(
         (table, next(iter(row.values())), narrowed)
         for table, row in _rows(document)
-        for narrowed in (row.get("distributions") or [row.get("cloud")])
+        for narrowed in (row.get("distributions") or [row.get("cloud") or row.get("kind")])
     )
     assert max(keys.values()) == 1, keys
 

@@ -1,0 +1,102 @@
+"""The words of documents that stages use too; without pydantic, so that every module can import them quickly."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class FailureKind(str, Enum):
+    """Name the kinds of errors that keep a node from answering."""
+
+    DNS = "dns"
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    HOST_KEY_UNKNOWN = "host-key-unknown"
+    HOST_KEY_CHANGED = "host-key-changed"
+    AUTH = "auth"
+    SUDO = "sudo"
+    LOST = "lost"
+    DEADLINE = "deadline"
+    PROTOCOL = "protocol"
+    ERROR = "error"
+
+
+class FaultKind(str, Enum):
+    """Name what can be wrong with a run."""
+
+    CRASHED = "crashed"
+    UNPARSABLE = "unparsable"
+    FEWER_RANKS = "fewer-ranks"
+    DUPLICATE_RANKS = "duplicate-ranks"
+    WRONG_RESULTS = "wrong-results"
+    NAN_LOSS = "nan-loss"
+    REPLICAS_DIFFER = "replicas-differ"
+    RATES_DIFFER = "rates-differ"
+    SLOW_PATH = "slow-path"
+    SETTING_UNPROVEN = "setting-unproven"
+    LIBRARY_UNPROVEN = "library-unproven"
+    RANK_DIED = "rank-died"
+    DEADLINE = "deadline"
+    NODE_LOST = "node-lost"
+    NODE_UNREACHABLE = "node-unreachable"
+    MISSING_PROGRAM = "missing-program"
+    MESH = "ssh-mesh"
+    MEMLOCK = "memlock"
+    LAUNCHER = "launcher"
+
+
+class VerdictStatus(str, Enum):
+    """Name the verdicts on a requirement."""
+
+    MET = "met"
+    UNMET = "unmet"
+    UNKNOWN = "unknown"
+    NOT_APPLICABLE = "not-applicable"
+
+
+class AppliedStatus(str, Enum):
+    """Name what became of a step that was applied."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    PLANNED = "planned"
+
+
+class ErrorRole(str, Enum):
+    """Name what a known error is in a failure."""
+
+    FAULT = "fault"
+    """Hardware, driver or kernel report a defect; listed first."""
+    CAUSE = "cause"
+    """A state or setting that ends the run."""
+    SLOW_PATH = "slow-path"
+    """The run continues, but slower than possible."""
+    NOTE = "note"
+    """Further information; rarely the reason why a run ended."""
+    CONSEQUENCE = "consequence"
+    """The result of another failure, on this rank or another."""
+
+    @property
+    def rank(self) -> int:
+        """Return the place in the order of causes; 0 is first."""
+        return list(ErrorRole).index(self)
+
+
+class ComparisonWord(str, Enum):
+    """Tell how a figure compares with that of the first run."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "within noise"
+    ONCE = "measured once"
+
+
+class Compatibility(str, Enum):
+    """Tell whether a library fits the base image."""
+
+    FITS = "fits"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
