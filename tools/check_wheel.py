@@ -1,0 +1,147 @@
+"""Check a wheel as the release builds it: its parts, the GPUs that it has code for, what its libraries need, its size.
+
+Needs readelf (binutils), and cuobjdump as collective_core/scripts/install_cuda_compiler.py installs it. Prints one line
+for each property, and exits 1 if one is wrong. A wheel for this CPU is also loaded, without a driver.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CUDA_LIBRARY = "collective_core/lib/libcollective_core_cuda.so"
+PARTS = (
+    CUDA_LIBRARY,
+    "collective_core/bin/all_reduce_perf",
+    "collective_core/bin/cuda_perf",
+    "collective_core/include/collective_core/collective_core.h",
+    "collective_core/include/collective_core/collective_core_cuda.h",
+    "collective_core/include/collective_core/collective_core_cuda_nodes.h",
+    "collective_core/include/collective_core/collective_core_cuda_topk.h",
+    "collective_core/lib/libcollective_core.so",
+    "collective_core/lib/libcollective_core_nccl.so",
+    "collective_core/lib/libnccl-net-ccore.so",
+    "collective_core/lib/libnccl-tuner-ccore.so",
+)
+# A100, H100 and H200, B200; newer GPUs compile the PTX.
+GPU_CODE = {"sm_80", "sm_90", "sm_100", "compute_100"}
+# Of the C library, and of the wheel itself.
+MAY_NEED = re.compile(
+    r"(libc|libm|libdl|librt|libpthread)\.so\.\d+|ld-linux-[\w-]+\.so\.\d+|libcollective_core(_cuda)?\.so|libnccl-net-ccore\.so"
+)
+MOST_BYTES = 20_000_000
+
+# The CUDA library must load where neither a driver nor CUDA is installed, and only when it is asked for.
+WITHOUT_DRIVER = """
+import ctypes
+from collective_core import _lib
+from collective_core.locations import library_path
+_lib.library()
+with open("/proc/self/maps") as maps:
+    assert "libcollective_core_cuda" not in maps.read(), "import of collective_core loads the CUDA library"
+cuda = ctypes.CDLL(str(library_path().with_name("libcollective_core_cuda.so")))
+cuda.cc_cuda_last_error.restype = ctypes.c_char_p
+code = cuda.cc_cuda_device_identity(ctypes.create_string_buffer(16))
+print("a GPU was found" if code == 0 else cuda.cc_cuda_last_error().decode())
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One property of the wheel; `fault` is empty if it is as it must be."""
+
+    what: str
+    fault: str = ""
+
+
+def findings(wheel: Path) -> Iterator[Finding]:
+    """Unpack the wheel and look at each property."""
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(root)
+        missing = [name for name in PARTS if not (root / name).is_file()]
+        yield Finding("parts", f"missing: {', '.join(missing)}" if missing else "")
+        if CUDA_LIBRARY not in missing:
+            found = gpu_code(root / CUDA_LIBRARY)
+            wrong = f"expected {', '.join(sorted(GPU_CODE))}" if found != GPU_CODE else ""
+            yield Finding(f"code for {', '.join(sorted(found))}", wrong)
+        yield from (needs(root, path) for path in binaries(root))
+        if platform.machine() in wheel.name and not missing:
+            yield without_driver(root)
+    size = wheel.stat().st_size
+    yield Finding(
+        f"{size / 1e6:.1f} MB", f"larger than {MOST_BYTES / 1e6:.0f} MB" if size > MOST_BYTES else ""
+    )
+
+
+def gpu_code(library: Path) -> set[str]:
+    """Return `sm_90` for machine code and `compute_90` for PTX."""
+    machine = re.findall(r"\.(sm_\w+)\.cubin$", output("cuobjdump", "--list-elf", library), re.M)
+    text = re.findall(r"\.sm_(\w+)\.ptx$", output("cuobjdump", "--list-ptx", library), re.M)
+    return {*machine, *(f"compute_{number}" for number in text)}
+
+
+def binaries(root: Path) -> list[Path]:
+    """Return what is compiled."""
+    core = root / "collective_core"
+    return sorted([*core.glob("lib/*.so"), *core.glob("bin/*")])
+
+
+def needs(root: Path, path: Path) -> Finding:
+    """Look at the libraries that the loader must find for a library or a program."""
+    dynamic = output("readelf", "--wide", "--dynamic", path)
+    strange = [name for name in re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic) if not MAY_NEED.fullmatch(name)]
+    return Finding(
+        f"{path.relative_to(root)} needs only the C library",
+        f"needs {', '.join(strange)} too" if strange else "",
+    )
+
+
+def without_driver(root: Path) -> Finding:
+    """Load the CUDA library in a process of its own."""
+    done = subprocess.run(
+        (sys.executable, "-c", WITHOUT_DRIVER),
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return Finding(f"loads: {done.stdout.strip()}", done.stderr.strip() if done.returncode else "")
+
+
+def output(*command: str | Path) -> str:
+    """Return what a tool prints. cuobjdump fails for a library without GPU code."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return done.stdout
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("wheels", type=Path, nargs="+", metavar="WHEEL")
+    wrong = 0
+    for wheel in parser.parse_args().wheels:
+        print(wheel.name)
+        for finding in findings(wheel):
+            print(f"  {'WRONG' if finding.fault else 'ok':5}  {finding.what}")
+            if finding.fault:
+                print(f"         {finding.fault}")
+                wrong += 1
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
