@@ -21,11 +21,12 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-from clusterctl.results.noise import Pair, Word, judge, scatter_of_repeats
+from clusterctl.documents.kinds import ComparisonWord
+from clusterctl.results.noise import Pair, judge, scatter_of_repeats
 
 SIZES = 18
 BENCH = ("bench", "--collective", "all_reduce", "-np", "2", "-e", "1M", "-n", "5")
-CERTAIN = {Word.FASTER.value, Word.SLOWER.value}
+CERTAIN = {ComparisonWord.FASTER.value, ComparisonWord.SLOWER.value}
 
 
 def outliers(sigma: float) -> float:
@@ -62,7 +63,7 @@ def simulate(tables: int) -> None:
         for repeats in (3, 5, 10):
             alarms = sum(bool(CERTAIN & set(table(noise, repeats, 1.0))) for _ in range(tables))
             found = [word for _ in range(tables // 10) for word in table(noise, repeats, 1.1)]
-            share = found.count(Word.FASTER.value) / len(found)
+            share = found.count(ComparisonWord.FASTER.value) / len(found)
             print(
                 f"{name:14} {repeats:>7} {100 * alarms / tables:>10.2f} % {100 * share:>12.1f} %", flush=True
             )

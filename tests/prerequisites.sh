@@ -12,6 +12,7 @@ packages=(
   zsh fish                               # shell completion
   busybox-static tcsh pciutils strace util-linux            # the probe and the runner under other shells
   iproute2 debootstrap debian-archive-keyring zstd cpio e2fsprogs qemu-system-x86 ipxe-qemu qemu-utils  # lab
+  fio stress-ng perftest                 # rows of accept
   rpm createrepo-c                       # packages that a controller carries, and a repository of the RHEL family
 )
 # An engine from elsewhere (Docker CE) serves as well, and Debian's package would want its place.
@@ -33,7 +34,9 @@ if [ "$(id -u)" != 0 ]; then
   exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
+# A network that fails for a moment is tried again, and another apt of a machine that has just started is waited for.
+apt_get() { apt-get -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300 "$@"; }
+apt_get update -qq
 # Services must not start by themselves on a build machine; the tests start what they use.
 policy=/usr/sbin/policy-rc.d
 made_policy=
@@ -43,4 +46,4 @@ if [ ! -e "$policy" ]; then
   made_policy=yes
 fi
 trap '[ -z "$made_policy" ] || rm -f "$policy"' EXIT
-apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+apt_get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null

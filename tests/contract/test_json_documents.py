@@ -6,21 +6,14 @@ import ast
 import json
 import re
 from collections.abc import Iterator
-from enum import Enum
 from pathlib import Path
 
 import pytest
 
 from clusterctl import json_text
-from clusterctl.apply import execute
-from clusterctl.benchmarks import base as benchmarks
-from clusterctl.documents import apply, bench, catalog, check, explain, export, image, results, steps, words
+from clusterctl.documents import catalog, export, steps
 from clusterctl.documents.base import Document
-from clusterctl.images import compatibility
-from clusterctl.report.known_errors.model import Role
-from clusterctl.requirements.base import Status
-from clusterctl.results.comparison import Word
-from clusterctl.transport.base import FailureKind
+from clusterctl.documents.kinds import AppliedStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = sorted((ROOT / "tests" / "contract" / "documents").glob("*.json"))
@@ -71,24 +64,6 @@ def test_a_document_of_another_schema_is_refused(model: type[Document]) -> None:
         model.model_validate({"schema": "clusterctl.other/1"})
 
 
-@pytest.mark.parametrize(
-    ("of_the_stage", "of_the_document"),
-    [
-        (Status, check.VerdictStatus),
-        (FailureKind, words.ErrorKind),
-        (benchmarks.FaultKind, bench.FaultKind),
-        (execute.StepStatus, apply.AppliedStatus),
-        (Role, explain.ErrorRole),
-        (Word, results.ComparisonWord),
-        (compatibility.Compatibility, image.FindingJudgement),
-    ],
-)
-def test_a_document_has_a_word_for_every_value_of_its_stage(
-    of_the_stage: type[Enum], of_the_document: type[Enum]
-) -> None:
-    assert [one.value for one in of_the_stage] == [one.value for one in of_the_document]
-
-
 def test_a_step_that_was_unchanged_is_shown_as_skipped() -> None:
     shown = {one.value for one in steps.StepStatus}
-    assert {one.value for one in execute.StepStatus} - shown == {"unchanged"}
+    assert {one.value for one in AppliedStatus} - shown == {"unchanged"}

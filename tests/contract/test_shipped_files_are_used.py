@@ -12,9 +12,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import locate_documents
 import pytest
 import yaml
 from result_documents import H200_NP2, collective, slow_rank_training
+from sample_acceptance import sample_acceptance
 from sample_fleet import sample_fleet
 
 from clusterctl import resources
@@ -26,7 +28,7 @@ from clusterctl.errors import InventoryError
 from clusterctl.inventory import load, schema
 from clusterctl.lab import node_engine, recipe
 from clusterctl.plan.model import NodePlan
-from clusterctl.report.html import comparison_page, fleet_page, run_page
+from clusterctl.report.html import accept_page, comparison_page, fleet_page, run_page
 from clusterctl.requirements import rendering
 from clusterctl.requirements.catalog import ALL
 from clusterctl.results.comparison import compare
@@ -66,6 +68,8 @@ def _reports() -> None:
         run_page.render(slow_rank_training()),
         fleet_page.render(sample_fleet(8).document, checked_at="", next_lines=()),
         comparison_page.render(compare([one, other]), [one, other]),
+        accept_page.render(sample_acceptance()),
+        locate_documents.page(locate_documents.document(4)),
     ):
         assert page.startswith("<!DOCTYPE html>")
 

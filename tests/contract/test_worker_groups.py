@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_files_of_the_groups_exist() -> None:
-    for name in (*worker_groups._FREE, *worker_groups._TIERS):
+    for name in (*worker_groups._FREE, *worker_groups._HERE, *worker_groups._TIERS):
         assert (ROOT / name).exists(), name
 
 
@@ -20,6 +20,7 @@ def test_the_files_of_the_groups_exist() -> None:
     ("nodeid", "group"),
     [
         ("tests/integration/test_check_nodes.py::test_a", "nodes"),
+        ("tests/integration/test_bench_variants.py::test_a", "here"),
         ("tests/lab/test_bench_docker.py::test_a", "lab"),
         ("tests/lab/test_lab_pure.py::test_a", "tests/lab/test_lab_pure.py"),
         ("tests/core/test_core_faults.py::test_a[1]", "core"),
@@ -37,3 +38,12 @@ def test_a_sample_has_both_ends_and_a_soak_has_all(monkeypatch: pytest.MonkeyPat
     assert list(soak.spread(range(3), 9)) == [0, 1, 2]
     monkeypatch.setattr(soak, "SOAK", True)
     assert list(soak.spread(range(1, 82), 9)) == list(range(1, 82))
+
+
+@pytest.mark.parametrize("name", worker_groups._HERE)
+def test_a_file_beside_the_group_of_nodes_has_no_nodes(name: str) -> None:
+    """Nodes of a farm search the machine, and the daemons of two workers would be found by each other's searches."""
+    text = (ROOT / name).read_text()
+    assert not {
+        word for word in ("farm", "slurm", "bridged", "system_user", 'Path("/tmp").glob') if word in text
+    }

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,11 @@ def world() -> Callable[..., list[str]]:
             for rank in range(size)
         ]  # fmt: skip
         try:
-            outputs = [rank.communicate(timeout=timeout_s)[0] for rank in ranks]
+            # At the same time: a rank that is not read cannot print more than its pipe holds.
+            with ThreadPoolExecutor(size) as readers:
+                outputs = [
+                    text for text, _ in readers.map(lambda rank: rank.communicate(timeout=timeout_s), ranks)
+                ]
         finally:
             for rank in ranks:
                 if rank.poll() is None:

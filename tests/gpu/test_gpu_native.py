@@ -37,6 +37,13 @@ def test_random_operations_across_the_end_of_the_epochs(ranks: int) -> None:
     assert "wrong 0" in cuda_perf("soak", f"ranks={ranks}", "operations=600", "limit=10", epoch)
 
 
+def test_freed_buffers_are_given_back() -> None:
+    output = cuda_perf("churn", "ranks=2", "operations=1000", "limit=5")
+    assert "wrong 0" in output
+    missing = float(re.findall(r"([-\d.]+) MB missing at the end", output)[0])
+    assert missing < 100
+
+
 def test_captured_graphs() -> None:
     assert "wrong 0" in cuda_perf("graph", "ranks=2", "sizes=1024,1048576")
 

@@ -69,7 +69,8 @@ def test_horovod(world: World, monkeypatch: pytest.MonkeyPatch, way: str) -> Non
 @pytest.mark.parametrize(
     ("way", "fault", "named"),
     [
-        ("staged", "stuck", "did not finish the work"),
+        # Small data is copied before the operation, large data by it.
+        ("staged", "stuck", "did not finish the work|did not end within its timeout"),
         ("auto", "stuck", "rank 0"),
         ("auto", "missing", "rank 1"),
         ("auto", "counts", "all_reduce of"),
@@ -80,7 +81,7 @@ def test_a_fault_is_a_named_error_by_the_deadline(
 ) -> None:
     monkeypatch.setenv("CCORE_CUDA_PATH", way)
     outputs = world("cuda_faults.py", fault, str(elements))
-    assert any(named in output for output in outputs), outputs
+    assert any(re.search(named, output) for output in outputs), outputs
     waiting = outputs[0 if fault == "missing" else 1]
     took_s = float(re.findall(r"after ([\d.]+) s", waiting)[-1])
     assert took_s < (1.0 if fault == "counts" else 5.0)

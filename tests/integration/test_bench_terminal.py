@@ -43,7 +43,7 @@ def test_rows_arrive_while_the_ranks_run_and_an_interrupt_reports_how_far_it_cam
     child.expect(
         r"Interrupted in all_reduce with 2 ranks: [1-4] of 5 sizes\r\nAll ranks were ended, and no result"
     )
-    child.expect(r"The output so far is in \S+logs\r\nTo measure again: clusterctl bench -i ")
+    child.expect(r"The output so far is in\s+\S+logs\r\nTo measure again:\s+clusterctl bench -i ")
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 130

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from topology_documents import GRAPHS, HGX, SLOW_CARD
 
 CASE = (
     Path(__file__).parents[1] / "unit" / "benchmarks" / "cases" / "h200-x4-all_reduce_perf-mpirun-np2-g1.txt"
@@ -26,8 +27,16 @@ def _mpirun(tier_unavailable):
         tier_unavailable("mpirun is not installed (apt-get install openmpi-bin)")
 
 
-def stand_in(tmp_path, ways, table=None):
-    """A program that says in NCCL's words that rank n's channels go ``ways[n]``, and on rank 0 prints the table."""
+def stand_in(tmp_path, ways, table=None, dumps=(HGX, HGX)):
+    """A program that says in NCCL's words that rank n's channels go ``ways[n]``, and on rank 0 prints the table.
+
+    Where the launch tells NCCL to, rank n writes the topology ``dumps[n]``.
+    """
+    folder = tmp_path / "dumps"
+    folder.mkdir(exist_ok=True)
+    for rank, dump in enumerate(dumps):
+        (folder / f"topo-{rank}.xml").write_text(dump)
+    (folder / "graph.xml").write_text(GRAPHS)
     output = tmp_path / "table.txt"
     output.write_text(table if table is not None else CASE.read_text())
     cases = "".join(f"  {rank}) way={way} ;;\n" for rank, way in enumerate(ways))
@@ -47,6 +56,9 @@ if [ "$NCCL_DEBUG" = INFO ]; then
     say "Channel 00/0 : 1[0] -> 0[0] [receive] via $way"
   }} >"$NCCL_DEBUG_FILE"
 fi
+[ "$rank" != "${{NCCL_TOPO_DUMP_FILE_RANK:-0}}" ] || cp {folder}/topo-$rank.xml "$NCCL_TOPO_DUMP_FILE"
+graph=$NCCL_GRAPH_DUMP_FILE
+[ "$rank" != "${{NCCL_GRAPH_DUMP_FILE_RANK:-0}}" ] || [ -z "$graph" ] || cp {folder}/graph.xml "$graph"
 # Whoever logs says its version there, and not in the table.
 [ "$rank" = 0 ] || exit 0
 if [ "$NCCL_DEBUG" = INFO ]; then grep -v '^NCCL version' {output}; else cat {output}; fi
@@ -96,6 +108,31 @@ def test_a_proven_run_says_so_in_its_table(run_clusterctl, sshd_farm, tmp_path):
     assert "expected busbw: unknown (" in done.stdout
 
 
+def test_the_topology_that_nccl_wrote_on_every_node_is_kept_and_compared(run_clusterctl, sshd_farm, tmp_path):
+    farm = sshd_farm(2)
+    program = stand_in(tmp_path, [FAST, FAST], dumps=(HGX, SLOW_CARD))
+    page = tmp_path / "page.html"
+    inventory = across(farm, tmp_path, program)
+    done = run_clusterctl("bench", "-i", inventory, *COLLECTIVE, "--html", str(page), env=farm.env)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["proof"]["topology"]
+    assert [(group["nodes"], group["source"]) for group in found["groups"]] == [
+        (["node01"], "nccl"),
+        (["node02"], "nccl"),
+    ]
+    # The nodes show no NCCL, and an old one would end the run if it had to write its graphs on each of them.
+    assert found["groups"][1]["graphs"] == []
+    line = "node02 differs from node01: mlx5_5: 200 Gb/s (others: 400 Gb/s)"
+    assert line in page.read_text()
+    (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
+    kept = {path.name: path.read_text() for path in (folder / "nccl").iterdir()}
+    assert kept == {"node01-topo.xml": f"{HGX}\n", "node02-topo.xml": f"{SLOW_CARD}\n"}
+    # The launch directory, which held the files, is removed.
+    token = json.loads((folder / "launch.json").read_text())["launches"][0]["env"]["NCCL_TOPO_DUMP_FILE"]
+    assert not Path(token).parent.exists()
+    assert f"topology: {line}" in run_clusterctl("results", "show", folder.name).stdout
+
+
 def test_a_baseline_is_recorded_and_a_slower_run_is_below_it(run_clusterctl, tmp_path):
     program = stand_in(tmp_path, [FAST, FAST])
     inventory = tmp_path / "inventory.yaml"
@@ -108,9 +145,12 @@ def test_a_baseline_is_recorded_and_a_slower_run_is_below_it(run_clusterctl, tmp
         return run_clusterctl("bench", "-i", str(inventory), "--launcher", "openmpi", *COLLECTIVE, *more)
 
     early = bench("--baseline", "night")
-    assert early.returncode == 11
+    assert early.returncode == 2
     assert "baseline 'night' not found" in early.stderr
-    assert bench().returncode == 0
+    first = bench()
+    assert first.returncode == 0
+    (group,) = json.loads(first.stdout)["proof"]["topology"]["groups"]
+    assert [graph["name"] for graph in group["graphs"]] == ["ring", "tree", "NVLS"]
     recorded = run_clusterctl("results", "baseline", "record", "night")
     assert recorded.returncode == 0, recorded.stderr
     assert "2 more make it noise-aware" in recorded.stderr

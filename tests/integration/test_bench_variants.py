@@ -92,7 +92,7 @@ def test_a_ratio_needs_settings_that_the_library_reports(bench):
     assert "nothing in this run read CCORE_TOPK_ALLREDUCE" in top_k["proof"]["refused"]
     # The first launch of the variant ended the run.
     assert [one["repeats"] for one in (plain, alias, ring, top_k)] == [1, 1, 1, 1]
-    assert "hint: leave it out: bench runs no top-k all_reduce" in done.stderr
+    assert "hint: train a model (--model) with --hook topk on two or more nodes" in done.stderr
 
 
 def test_gloo_is_compared_only_by_variables_that_torch_reads(bench):
@@ -102,7 +102,7 @@ def test_gloo_is_compared_only_by_variables_that_torch_reads(bench):
     assert done.returncode == 10, done.stderr
     assert "settings in effect: GLOO_SOCKET_IFNAME (the ranks' reports)" in done.stdout
     assert (
-        "setting-unproven: variant gloo+UCX_TLS=tcp: not compared: nothing in this run read UCX_TLS"
+        "setting-unproven: variant gloo+UCX_TLS=tcp: no figures: nothing in this run read UCX_TLS"
         in done.stderr
     )
 
@@ -134,7 +134,8 @@ def test_bert_counts_sequences_in_document_and_table(bench, tmp_path):
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     one, two = document["points"]
-    assert set(two) == {"np", "nodes", "sequences_per_s", "sequences_per_s_per_rank", "efficiency"}
+    figures = {"sequences_per_s", "sequences_per_s_per_rank", "efficiency", "loss", "loss_first"}
+    assert set(two) == {"np", "nodes", *figures}
     assert two["sequences_per_s_per_rank"] == pytest.approx(two["sequences_per_s"] / 2)
     assert two["efficiency"] == pytest.approx(two["sequences_per_s"] / one["sequences_per_s"] / 2)
     settings = document["proof"]["settings"]

@@ -98,7 +98,7 @@ def test_the_page_and_the_table_fold_equal_nodes_and_have_every_reason(sshd_farm
     text = page.read_text()
     assert text.count('<td class="unmet"') == 2 * (1 + 4)  # one folded row, and one per node
     for reason in (
-        "there is no RDMA device",
+        "the node has no RDMA device",
         "/etc/sysconfig/rdma/absent does not exist",
         "connection refused",
     ):

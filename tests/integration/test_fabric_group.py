@@ -156,8 +156,18 @@ def test_a_connection_that_is_lost_is_an_error_of_that_node_and_opened_again(ssh
     assert raised.value.failure.kind in (FailureKind.LOST, FailureKind.REFUSED)
 
 
-def test_fabrics_timeout_is_fabrics(small_farm, nodes):
+def test_fabrics_timeout_is_fabrics(small_farm, nodes, monkeypatch):
+    reported = threading.Event()
+    close = fabric.runners.Remote.kill
+
+    def kill(runner):
+        close(runner)
+        reported.wait(20)
+
+    # The command's wait ends when its channel is closed, here always before the thread that closed it.
+    monkeypatch.setattr(fabric.runners.Remote, "kill", kill)
     errors, others = failures(nodes(small_farm, limit="node01").run, "sleep 27.31", timeout=1, hide=True)
+    reported.set()
     assert not others and isinstance(errors["node01"], CommandTimedOut)
 
 

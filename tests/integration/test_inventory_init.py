@@ -54,6 +54,23 @@ def test_init_writes_what_the_probe_finds(farm, run_clusterctl, tmp_path):
     assert run_clusterctl(*words, "--force", env=farm.env).returncode == 1
 
 
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        (
+            "one=gpu[01-02]",
+            "error: --group one: gpu[01-02] is not among the targets\nhint: targets: a[1-2]\n",
+        ),
+        ("one=a[2-1]", "error: --group one: "),
+        ("one", "error: --group 'one': expected NAME=NODESET\n"),
+    ],
+)
+def test_a_wrong_group_is_a_mistake_of_the_command_line(run_clusterctl, group, said):
+    done = run_clusterctl("inventory", "init", "root@a[1-2]", "--no-probe", "-o", "-", "--group", group)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
 def test_init_writes_nothing_if_no_node_answers(farm, run_clusterctl, tmp_path):
     refusing = next(node.name for node in farm.nodes if node.process is None)
     done = run_clusterctl("inventory", "init", targets(farm, refusing), env=farm.env)
@@ -86,7 +103,7 @@ def test_init_asks_on_a_terminal(farm, clusterctl, tmp_path):
         ("Nodes, such as", f"{node.address}:{node.port}"),
         ("Login user", farm.user),
         ("Private key", str(tmp_path / "absent")),
-        ("there is no file", None),
+        ("file not found", None),
         ("Private key", str(farm.identity_file)),
         ("Jump host", ""),
     ):

@@ -225,7 +225,7 @@ class Nodes:
             perf=sibling(node.all_reduce_perf or "", program) or None,
             core_perf=f"/usr/lib/core/{program}", ports=frozenset({22, 111, 20005}),
             host_keys=("ssh-ed25519 AAAA",), identity=None, known_hosts=None, fault=None, cpu_model="some CPU",
-            srun="/usr/bin/srun", slurm_nodes=("a", "b", "gpu1", "gpu2"),
+            nccl=("2.28.9",), srun="/usr/bin/srun", slurm_nodes=("a", "b", "gpu1", "gpu2"),
         )  # fmt: skip
 
     def runner(self, session: Any, run: RunDir | None = None, viewer: Viewer | None = None) -> Runner:
@@ -235,7 +235,9 @@ class Nodes:
             def identity(self) -> LaunchIdentity:
                 return nodes.ids
 
-            def prepare(self, staged: Any, perf_program: str = "all_reduce_perf") -> Any:
+            def prepare(
+                self, staged: Any, perf_program: str = "all_reduce_perf", library: str | None = None
+            ) -> Any:
                 Path(self.directory).mkdir(mode=0o700, exist_ok=True)
                 # So that the runner removes the directory as it does after any other run.
                 self._touched = self._nodes

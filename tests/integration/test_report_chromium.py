@@ -6,9 +6,11 @@ import re
 from dataclasses import replace
 
 import chromium as browsers
+import locate_documents
 import pytest
 from result_documents import H200_NP2, collective, slow_rank_training
 from sample_fleet import sample_fleet
+from topology_documents import four_nodes
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.report.html import comparison_page, fleet_page, run_page
@@ -92,6 +94,13 @@ def fleet(count):
     )
 
 
+def with_topology():
+    """Return a run on four nodes. One node has a slow card, and the rings and trees are open."""
+    record = collective()
+    record.document["proof"]["topology"] = four_nodes()
+    return run_page.render(record).replace("<details>", "<details open>")
+
+
 PAGES = {
     "sweep": lambda: run_page.render(collective()),
     "training": lambda: run_page.render(slow_rank_training()),
@@ -100,7 +109,11 @@ PAGES = {
     "variants": with_variants,
     "judged": judged,
     "neighbours": among_neighbours,
+    "topology": with_topology,
     "fleet": lambda: fleet(64),
+    "locate": lambda: locate_documents.page(
+        locate_documents.document(20, 2, sends={(2, 1): 0.3}, differences=(locate_documents.LINK,))
+    ),
 }
 
 
@@ -131,7 +144,7 @@ def test_a_page_fits_its_width_and_fetches_nothing(chromium, pages, name, width)
     assert len(words) > 500
     for _, (x, _y, across, high) in chromium.texts():
         assert x >= 0 and across > 0 and high >= 9
-    if name == "fleet":
+    if name in ("fleet", "locate"):
         return
     shown = [kind for kind in ("wide", "narrow") if chromium.colour(f".chart.{kind}", "display") != "none"]
     assert shown == (["wide"] if width == DESKTOP else ["narrow"])

@@ -47,5 +47,5 @@ def test_a_narrow_terminal(sshd_farm, clusterctl, tmp_path, terminal):
         assert gathered
         unwrapped = ("refused", "hint", "Next: ")
         lines = [line for line in table.splitlines() if not any(word in line for word in unwrapped)]
-        assert "unmet   rdma-link    there is no RDMA device, and the inventory" in table
+        assert "unmet   rdma-link    the node has no RDMA device, and the inventory" in table
         assert max(map(len, lines)) <= COLUMNS, table

@@ -85,7 +85,10 @@ def test_dead_nodes_cost_one_deadline_and_are_named_exactly(sshd_farm, use):
     # What a hung command leaves on its node is ended by a second command, which takes its time as well; a second
     # deadline would be later still.
     assert took_s < healthy_s + COMMAND_TIMEOUT_S + 15
-    assert held() == before
+    # A connection is given up after some seconds of waiting for its thread, which on a busy machine ends later.
+    wait_until(
+        lambda: all(now <= then for now, then in zip(held(), before, strict=True)), "something is left", 30
+    )
     left = subprocess.run(
         ("pgrep", "-f", f"sleep {farms.HANG_S}"), capture_output=True, timeout=30, check=False
     )

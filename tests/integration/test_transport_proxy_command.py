@@ -16,6 +16,7 @@ from ssh_transports import failure, transports
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import FailureKind
 from clusterctl.transport.connect import Connector
+from clusterctl.transport.ssh.session import SshSession
 from clusterctl.transport.sudo import PASSWORD_VARIABLE
 
 # What nc does; it is not installed everywhere.
@@ -43,7 +44,7 @@ def behind(monkeypatch, tmp_path, small_farm):
     """A function that gives a transport to a node behind a ProxyCommand; its own address is unusable."""
     with transports(monkeypatch) as made:
 
-        def make(command, *more, timeout_s=8, **settings):
+        def make(command, *more, timeout_s=60, **settings):
             made(small_farm)
             config = tmp_path / "config"
             there = small_farm.nodes[0]
@@ -79,7 +80,7 @@ def test_a_node_is_reached_through_a_jump_host_behind_a_command(behind, relay, s
     there = small_farm.nodes[1]
     inner = f"Host inner\n  HostName {there.address}\n  Port {there.port}\n  ProxyJump hidden"
     transport = behind(f"{relay} %h %p", "User root", inner)
-    connector = Connector(connect_timeout_s=8)
+    connector = Connector(connect_timeout_s=60)
     node = Node(name="n2", address="inner", user="root", identity_file=str(small_farm.identity_file))
     through = connector(node)
     try:
@@ -101,11 +102,14 @@ def test_a_node_is_reached_through_a_jump_host_behind_a_command(behind, relay, s
         ("sh -c 'kill -9 $$'", "was ended by signal 9; it wrote: nothing"),
     ],
 )
-def test_a_command_that_ends_is_named_with_its_status_and_its_words_at_once(behind, command, said):
-    began = time.monotonic()
+def test_a_command_that_ends_is_named_with_its_status_and_its_words_at_once(
+    behind, command, said, monkeypatch
+):
+    attempts, connected = [], SshSession._connected
+    monkeypatch.setattr(SshSession, "_connected", lambda *given: attempts.append(given) or connected(*given))
     found = failure(behind(command).run, ("true",))
     assert found.kind is FailureKind.UNREACHABLE and f"its ProxyCommand {said}" in found.message
-    assert time.monotonic() - began < 8, "tried again until the timeout although it cannot help"
+    assert len(attempts) == 1, "tried again although it cannot help"
     assert found.hint.startswith("run the command by hand, and fix it in ssh_config: ")
 
 
@@ -122,8 +126,8 @@ def test_a_command_that_hangs_is_waited_for_as_long_as_for_a_connection_and_then
     began = time.monotonic()
     found = failure(behind("sh -c 'trap : HUP; sleep 4711.5'", timeout_s=1).run, ("true",))
     assert found.kind is FailureKind.TIMEOUT
-    assert re.search(r"no SSH greeting within [12][0-9.]* s \(through ProxyCommand ", found.message)
-    assert time.monotonic() - began < 10
+    assert re.search(r"no SSH greeting within [0-9.]+ s \(through ProxyCommand ", found.message)
+    assert time.monotonic() - began < 25, "a login's limit is 30 s"
     wait_until(lambda: not running("4711.5"), "the command ends")
 
 

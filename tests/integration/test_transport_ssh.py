@@ -12,6 +12,7 @@ from pathlib import Path
 import paramiko
 import pytest
 import sshd_farm as farms
+from listening import wait_until
 from ssh_transports import failure, transports
 
 from clusterctl.errors import CommandError
@@ -171,14 +172,19 @@ def test_a_connection_lost_while_a_file_is_sent_leaves_the_old_file(sshd_farm, c
     transport = connect(farm)
     transport.run(("true",))
     data = os.urandom(1_000_000) * 300
-    threading.Timer(0.2, farm.nodes[0].drop_connections).start()
+
+    def drop_once_it_arrives():
+        # Not after a time, in which the file may not have been begun: clusterctl would connect again for it.
+        wait_until(lambda: any(part.stat().st_size for part in tmp_path.glob("f.*")), "nothing arrives")
+        farm.nodes[0].drop_connections()
+
+    dropper = threading.Thread(target=drop_once_it_arrives)
+    dropper.start()
     assert failure(transport.put, data, str(path)).kind is FailureKind.LOST
-    time.sleep(1)
+    dropper.join()
     # The node's side of it ends by itself, on a busy machine later.
-    deadline = time.monotonic() + 30
-    while list(tmp_path.iterdir()) != [path] and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    wait_until(lambda: list(tmp_path.iterdir()) == [path], "a part of the file is left", 30)
+    assert path.read_text() == "old"
 
 
 def test_at_the_deadline_the_command_and_its_children_end(small_farm, connect):

@@ -49,7 +49,7 @@ def failure(call, *args, **options):
     began = time.monotonic()
     with pytest.raises(TransportError) as raised:
         call(*args, **options)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 28, "a sudo that does not start the command has 30 s"
     assert raised.value.failure.kind is FailureKind.SUDO and PASSWORD not in str(raised.value)
     return raised.value.failure
 

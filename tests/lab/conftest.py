@@ -1,7 +1,8 @@
 """The lab's fixtures: two QEMU guests (``qemu_lab``) and two containers (``docker_lab``), once per run.
 
 ``bare_lab`` is two more guests, for one module: they have no docker, no RDMA userspace, no keys of each other, and
-their inventory names the folder of packages that they can be completed with.
+their inventory names the folder of packages that they can be completed with. ``three_guests`` is three small guests,
+for one module.
 
 All give a ``LabSession``:
 
@@ -49,7 +50,7 @@ from clusterctl import lab as labs
 from clusterctl.errors import LabError
 from clusterctl.lab import BindMount, Lab, LabOptions, containers, host
 
-GUESTS = {"qemu_lab", "bare_lab"}
+GUESTS = {"qemu_lab", "bare_lab", "three_guests"}
 LAB_FIXTURES = {*GUESTS, "docker_lab", "docker_engine"}
 LAB_TEST_TIMEOUT_S = 1200
 REBOOT_TIMEOUT_S = 600.0
@@ -215,6 +216,19 @@ def bare_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
     need("qemu")
     folder = tmp_path_factory.mktemp("bare") / "lab"
     session = LabSession(labs.up(LabOptions(driver="qemu", nodes=2, directory=folder, bare=True)))
+    try:
+        yield session
+    finally:
+        labs.down(folder)
+
+
+@pytest.fixture(scope="module")
+def three_guests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
+    """Three small guests: the fewest among which one can be named."""
+    need("qemu")
+    folder = tmp_path_factory.mktemp("three") / "lab"
+    options = LabOptions(driver="qemu", nodes=3, directory=folder, memory_mib=384, vcpus=1)
+    session = LabSession(labs.up(options))
     try:
         yield session
     finally:

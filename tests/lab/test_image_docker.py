@@ -216,7 +216,7 @@ def test_the_proof_says_where_there_is_nothing_to_look_into(images, container, t
     errors = {node["name"]: node["error"] for node in document["nodes"]}
     assert errors.pop("a") is None
     assert "does not run" in errors["b"]
-    assert "there is no container" in errors["c"]
+    assert "not found" in errors["c"]
     assert "does not say which library" in errors["d"]
     document = prove(images, tmp_path, ("d", "plain"), code=1, more=("--library", "ccore"))
     assert document["findings"] == [

@@ -36,6 +36,8 @@ class Proxy:
     listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
     flipped: int = 0
     """How many bits it has flipped so far."""
+    over: threading.Event = field(default_factory=threading.Event)
+    """No rank begins to listen any more."""
 
     def environment(self) -> dict[str, str]:
         """For a rank with ``through_proxy.c``, which connects through this proxy then."""
@@ -49,8 +51,7 @@ class Proxy:
                 threading.Thread(target=self._join, args=(client, meant), daemon=True).start()
 
     def _join(self, client: socket.socket, port: int) -> None:
-        server = _reach(port)
-        with client, server, contextlib.suppress(OSError):
+        with client, contextlib.suppress(OSError), self._reach(port) as server:
             server_spoke_first = _exactly(server, CHALLENGE_BYTES)
             client.sendall(server_spoke_first)
             answer = _exactly(client, ANSWER_BYTES)
@@ -71,6 +72,18 @@ class Proxy:
                 relay.start()
             for relay in relays:
                 relay.join()
+
+    def _reach(self, port: int) -> socket.socket:
+        """Connect to a rank, which may have to begin to listen first, or has done so and listens no more."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                connection = socket.create_connection(("127.0.0.1", port))
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return connection
+            except ConnectionRefusedError:
+                if self.over.wait(0.05) or time.monotonic() > deadline:
+                    raise
 
     def _relay(self, source: socket.socket, target: socket.socket, alters: bool) -> None:
         before = 0
@@ -95,20 +108,6 @@ def _exactly(source: socket.socket, count: int) -> bytes:
     return data
 
 
-def _reach(port: int) -> socket.socket:
-    """Connect to a rank, which may have to begin to listen first."""
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            connection = socket.create_connection(("127.0.0.1", port))
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return connection
-        except ConnectionRefusedError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-
-
 @contextlib.contextmanager
 def altering_proxy(folder: Path, flip: Flip) -> Iterator[Proxy]:
     """A proxy that runs until the end of the block."""
@@ -118,6 +117,7 @@ def altering_proxy(folder: Path, flip: Flip) -> Iterator[Proxy]:
     try:
         yield proxy
     finally:
+        proxy.over.set()
         proxy.listener.shutdown(socket.SHUT_RDWR)
         proxy.listener.close()
         acceptor.join(10)

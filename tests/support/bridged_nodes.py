@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import socket
 import subprocess
 import tempfile
@@ -16,14 +17,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import shaped_networks
+import slowed_cpu
 import sshd_farm
 from sshd_farm import Farm, SshdNode
 
 _PORT = 22
 _BURST_BYTES = 131072
 _START_S = 60
-# The host name and what the node may listen on are its own; the process id stays that of sshd.
-_INSIDE = 'hostname "$1"; shift; exec "$@"'
+# The host name and what the node may listen on are its own; the process id stays that of sshd. The cgroups are mounted
+# again, because ``ip netns exec`` mounts a new /sys.
+_INSIDE = f'{shlex.join(slowed_cpu.MOUNT)}; hostname "$1"; shift; exec "$@"'
 
 
 def missing() -> str | None:
@@ -119,13 +122,26 @@ def _run(*command: str) -> None:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
-def reshape(node: SshdNode, rail: int, rate_mbit: float) -> None:
-    """Give one interface of a node another rate, each way."""
+def reshape(node: SshdNode, rail: int, rate_mbit: float, incoming_mbit: float | None = None) -> None:
+    """Give one interface of a node another rate, each way unless it gets another one for what arrives."""
     space = node.command[3]
     hub, _, index = space.rpartition("-")
-    shaper = ("root", "tbf", "rate", f"{rate_mbit:g}mbit", "burst", str(_BURST_BYTES), "latency", "50ms")
-    _run("tc", "-n", space, "qdisc", "change", "dev", f"eth{rail}", *shaper)
-    _run("tc", "-n", f"{hub}-hub", "qdisc", "change", "dev", f"port{index}-{rail}", *shaper)
+    tc = ("tc", "-n", space), ("tc", "-n", f"{hub}-hub")
+    rates = rate_mbit, rate_mbit if incoming_mbit is None else incoming_mbit
+    for words, device, rate in zip(tc, (f"eth{rail}", f"port{index}-{rail}"), rates, strict=True):
+        shaper = ("root", "tbf", "rate", f"{rate:g}mbit", "burst", str(_BURST_BYTES), "latency", "50ms")
+        _run(*words, "qdisc", "change", "dev", device, *shaper)
+
+
+@contextlib.contextmanager
+def mtu(node: SshdNode, rail: int, size: int) -> Iterator[None]:
+    """Give one interface of a node another MTU."""
+    words = ("ip", "-n", node.command[3], "link", "set", f"eth{rail}", "mtu")
+    _run(*words, str(size))
+    try:
+        yield
+    finally:
+        _run(*words, "1500")
 
 
 @contextlib.contextmanager
@@ -158,3 +174,17 @@ def slow_pair(
         for node in (one, other):
             _run("tc", "-n", node.command[3], "qdisc", "del", "dev", f"eth{rail}", "root")
             _run("tc", "-n", node.command[3], "qdisc", "add", "dev", f"eth{rail}", *shaper)
+
+
+@contextlib.contextmanager
+def dead_pair(one: SshdNode, other: SshdNode) -> Iterator[None]:
+    """Let no packet reach one of two nodes from the other: each knows a wrong hardware address of the other."""
+    ends = ((one, other), (other, one))
+    for node, peer in ends:
+        _run("ip", "-n", node.command[3], "neigh", "replace", peer.address, "lladdr", "02:00:00:00:00:01",
+             "nud", "permanent", "dev", "eth0")  # fmt: skip
+    try:
+        yield
+    finally:
+        for node, peer in ends:
+            _run("ip", "-n", node.command[3], "neigh", "del", peer.address, "dev", "eth0")

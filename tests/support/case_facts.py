@@ -17,6 +17,7 @@ from case_devices import (
 from clusterctl.facts.base import Reading, ReadStatus, Section, Sections
 from clusterctl.facts.model.devices import GpuDriver, GpuFacts, Pci
 from clusterctl.facts.model.fabric import GpuDirect, KernelModule, KernelModules, Network, Rdma
+from clusterctl.facts.model.health import GpuHealth, Health
 from clusterctl.facts.model.host import (
     ConfigLine,
     Cpu,
@@ -50,7 +51,8 @@ from clusterctl.facts.model.services import (
     Unit,
 )
 from clusterctl.facts.model.sharing import FirmwareWord, OwnText, Versions
-from clusterctl.facts.subjects import nfs, ssh_mesh
+from clusterctl.facts.subjects import mpi, nfs, ssh_mesh
+from clusterctl.facts.subjects.health import parse_log
 from clusterctl.facts.subjects.services import UNITS
 
 OS = {
@@ -102,6 +104,8 @@ DEFAULTS = {
     "managed_section": "ok",
     "docker": {"binary": "/usr/bin/docker", "engine": "27.1"},
     "gpus": "absent",
+    "gpu_health": "absent",
+    "kernel_log": [],
     "module_version": "absent",
     "topology": "",
     "nvlinks": "",
@@ -130,6 +134,7 @@ DEFAULTS = {
     "ssh_mesh": "login root 0 /root\ntool ssh\ntool ssh-keygen\n",
     "ssh_own": {},
     "nfs": "absent",
+    "mpi": "",
     "mounts": "absent",
     "product": "",
 }
@@ -212,6 +217,28 @@ def _sysctls(f):
     balancing = f["numa_balancing"]
     own = {"kernel.numa_balancing": balancing} if isinstance(balancing, int) else {}
     return tuple(Sysctl(name, str(value)) for name, value in {**own, **f["sysctls"]}.items())
+
+
+def _health(f):
+    """``gpu_health``: ``ADDRESS [COUNTER=NUMBER] [STATE=WORD] [slowed=REASON]``; ``kernel_log``: lines of dmesg."""
+    gpus, log = f["gpu_health"], f["kernel_log"]
+    return Health(
+        gpus=reading(gpus)
+        if isinstance(gpus, str)
+        else Reading(tuple(map(_gpu_health, range(len(gpus)), gpus))),
+        log=reading(log) if isinstance(log, str) else Reading(parse_log("\n".join(["@faults", *log, ""]))),
+    )
+
+
+def _gpu_health(index, text):
+    address, *words = text.split()
+    said = [word.split("=", 1) for word in words]
+    counts = {"ecc_corrected": 0, "ecc_uncorrected": 0, **{k: int(v) for k, v in said if v.isdigit()}}
+    states = {"remap_pending": "No", **{k: v for k, v in said if not v.isdigit() and k != "slowed"}}
+    slowed = tuple(value for key, value in said if key == "slowed")
+    return GpuHealth(
+        index, f"GPU-{index}", address, tuple(counts.items()), tuple(states.items()), slowed, 40, 45, 345
+    )
 
 
 def _sections(f):
@@ -328,6 +355,8 @@ def facts_of(case):
         rdma_files=reading(f["rdma_files"]) if isinstance(f["rdma_files"], str)
         else Reading(tuple(FileSum(path, digest) for path, digest in f["rdma_files"].items())),
         ssh_mesh=_ssh_mesh(f),
+        health=_health(f),
         nfs=nfs.parse(_section("nfs", f["nfs"])),
+        mpi=mpi.parse(_section("mpi", f["mpi"])),
         versions=Versions((FirmwareWord("product_name", f["product"]),) if f["product"] else ()),
     )  # fmt: skip

@@ -169,10 +169,18 @@ def add_nvlink_bridges(root: Path, functions: int = 4) -> None:
 def _rdma(tree: Tree, nic: str) -> None:
     device = f"{nic}/infiniband/mlx5_0"
     values = {"fw_ver": "28.43.1014", "board_id": "MT_0000000838", "node_guid": "946d:ae03:0000:0001"}
+    values |= {"sys_image_guid": "946d:ae03:0000:0001", "hca_type": "MT4129", "hw_rev": "0"}
     for name, value in {**values, "node_type": "1: CA"}.items():
         tree.write(f"{device}/{name}", value)
     port = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)"}
-    for name, value in {**port, "link_layer": "Ethernet", "lid": "0x0", "sm_lid": "0x0"}.items():
+    for name, value in {
+        **port,
+        "link_layer": "Ethernet",
+        "lid": "0x0",
+        "lid_mask_count": "0",
+        "sm_lid": "0x0",
+        "cap_mask": "0x00010000",
+    }.items():
         tree.write(f"{device}/ports/1/{name}", value)
     tree.write(f"{device}/ports/1/counters/link_downed", "2")
     tree.write(f"{device}/ports/1/counters/excessive_buffer_overrun_errors", "7")

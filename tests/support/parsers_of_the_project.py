@@ -19,6 +19,9 @@ import facts_recorded as recorded
 
 import clusterctl
 from clusterctl import foreign
+from clusterctl.acceptance import survey
+from clusterctl.acceptance.outputs import dcgm, fio, hpl, nccl_tests, nvbandwidth, perftest, stress_ng
+from clusterctl.acceptance.outputs import records as device_records
 from clusterctl.apply import present, records
 from clusterctl.benchmarks import locate, neighbours, perf_output, training
 from clusterctl.benchmarks.live_output import LiveOutput
@@ -38,7 +41,7 @@ from clusterctl.inventory import interfaces, yaml_source
 from clusterctl.inventory.imports import kinds, spreadsheet
 from clusterctl.inventory.imports.found import Source
 from clusterctl.inventory.model import Node
-from clusterctl.launch import leftovers, notices, processes, readiness
+from clusterctl.launch import leftovers, nccl_dumps, notices, pairs_apart, processes, readiness
 from clusterctl.launch.attribution import LeadingTags, MarkedTags, XmlElements
 from clusterctl.launch.launchers import mpi_version
 from clusterctl.report.known_errors import origin, topic_files
@@ -53,6 +56,7 @@ from clusterctl.transport.base import TransportError
 from clusterctl.trust import paths, usage
 from clusterctl.trust.nccl_log import LogReader
 from clusterctl.trust.nccl_transport import parse as parse_transport
+from clusterctl.trust.topology import groups, nccl_dump
 
 TESTS = Path(__file__).resolve().parents[1]
 NODE = Node(
@@ -210,11 +214,18 @@ def _imported(name: str, kind: kinds.Kind) -> Callable[[str], object]:
     return run
 
 
+_ACCEPTANCE: tuple[tuple[str, Callable[[str], object]], ...] = (
+    ("dcgm", dcgm.parse), ("fio", fio.parse), ("hpl", hpl.parse), ("nccl_tests", nccl_tests.parse),
+    ("nvbandwidth", nvbandwidth.parse), ("perftest", perftest.parse), ("records", device_records.parse),
+    ("stress_ng", stress_ng.memory_rate), ("stress_ng", stress_ng.verified),
+)  # fmt: skip
+_SURVEY = "boot\t5e9f\ntool\tfio\t/usr/bin/fio\tfio-3.33\n"
 _VERSIONS = ("mpirun (Open MPI) 4.1.4", "HYDRA build details:\n  Version:  4.2.1\n")
 _IMPORTS = "unit/inventory/imports"
 _USAGE = (
     '# Usage of rank 0: {"reported_by":"ccore","read":{"CCORE_2D":"0"},"ignored":{"CCORE_CMA":"not used"},'
-    '"transports":["shm"],"calls":[{"operation":"all_reduce","bytes":8,"algorithm":"ring","calls":3}]}\n'
+    '"transports":["shm"],"calls":[{"operation":"all_reduce","bytes":8,"algorithm":"ring","calls":3}],"cpu_quota":{"elapsed_s":2.5,"unread":[],'
+    '"groups":[{"group":"/a","quota_us":10000,"period_us":100000,"before":[0,0,0],"after":[25,20,1800000]}]}}\n'
 )
 _PATHS = (
     "# Path of rank 0: kernel: 2 ranks on one GPU\n"
@@ -248,6 +259,7 @@ _LOCATE = "\n".join(
         *['{"kind": "locate-window", "rates": {"gemm": [5e9, 6.1e9]}}'] * 3,
         *['{"kind": "locate-round", "rates": [[0, 1, 0, 1.41544]]}'] * 8,
         '{"kind": "locate-repeated", "rates": [[0, 1, 0, 1.2]]}',
+        '{"kind": "locate-quotas", "ranks": [{"elapsed_s": 2.5, "groups": [], "unread": ["/a: x"]}, null]}',
         '{"kind": "locate-end"}',
     )
 )
@@ -294,10 +306,29 @@ def parsers() -> tuple[Parser, ...]:
         ),
         Parser("benchmarks.neighbours", lambda text: neighbours.parse(text.splitlines()).document(), (_NEIGHBOURS,)),
         Parser("benchmarks.locate", lambda text: locate.parse(text, ("gpu01", "gpu02")), (_LOCATE,)),
+        *(
+            Parser(f"acceptance.{case}.{run.__name__}", run, _files(f"unit/acceptance/cases/{case}/*.txt"),
+                   (foreign.NotUnderstood,))
+            for case, run in _ACCEPTANCE
+        ),
+        Parser("acceptance.survey", survey.parse, (_SURVEY,)),
         Parser("trust.paths", lambda text: (paths.of_table(text), paths.of_reports({0: text})), (_PATHS,)),
         Parser("trust.usage", usage.of_table, (_USAGE,)),
         Parser("benchmarks.training", lambda text: training.parse({0: text, 1: text}), (_RECORD,)),
         Parser("benchmarks.nccl_log", _nccl, _files("unit/trust/nccl_logs/*.log")),
+        Parser("launch.nccl_dumps", nccl_dumps.collected, ("clusterctl-file nccl-topo.xml\n<system/>\n",)),
+        Parser(
+            "trust.topology",
+            lambda text: groups.document({"n": nccl_dump.parse_topology(text, 0)}),
+            _files("unit/trust/topology_cases/*-topo.xml"),
+            (foreign.NotUnderstood,),
+        ),
+        Parser(
+            "trust.topology.graphs",
+            lambda text: nccl_dump.parse_graphs(text, "<system/>"),
+            _files("unit/trust/topology_cases/*-graph.xml"),
+            (foreign.NotUnderstood,),
+        ),
         Parser("benchmarks.nccl_transport", parse_transport, ("NET/IB/0(3)/GDRDMA(PCI)/Shared", "P2P/CUMEM")),
         Parser("report.known_errors.scan", _scanned, _files("unit/report/logs/*/*")),
         Parser("report.known_errors.origin", origin.origin_of, _files("unit/report/logs/broken/*")),
@@ -306,6 +337,7 @@ def parsers() -> tuple[Parser, ...]:
         Parser("launch.notices", _noticed, (_NOTICES,)),
         Parser("launch.mpi_version", mpi_version.read, _VERSIONS),
         Parser("launch.processes", processes.parse_inspection, ("12\t0\tS\tpython\n13\t1\tT\tpython\n",)),
+        Parser("launch.pairs_apart", pairs_apart.parse, ("0\t0\t\n1\t137\tRuntimeError: timeout\n",)),
         Parser("launch.readiness", _ready, _whole_nodes(), (ClusterctlError,)),
         Parser("containers.found", _understood(_container), _whole_nodes(), (ClusterctlError,)),
         Parser("images.relay", _understood(_relay), _whole_nodes(), (ClusterctlError,)),
@@ -404,7 +436,9 @@ _NAMES = ("parse", "read", "split", "undump", "detect")
 _FOREIGN_TYPES = ("str", "bytes", "Sequence[str]", "Iterable[str]", "Iterable[bytes]", "Sections", "Source")
 NOT_FOREIGN = {
     "results.damage.read_as_stored": "a context manager; test_hostile_database.py tries what is read in it",
+    "acceptance.rules.read_rule": "the thresholds of clusterctl or of this site",
     "apply.carry.read": "names of packages that the inventory asks for",
+    "launch.slow_parts.parse": "calls benchmarks.locate.parse, which is in the table, on the output of ranks",
     "cli.bench.request.parse_size": "an option of the command line",
     "cli.bench.request.parse_points": "an option of the command line",
     "launch.variants.parse_variants": "an option of the command line",

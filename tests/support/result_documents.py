@@ -9,7 +9,7 @@ from clusterctl.benchmarks.base import RankProof
 from clusterctl.benchmarks.key import hardware_name
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import RankRate, Training, TrainingRun
-from clusterctl.launch.measure import Measured, TrainingPoint
+from clusterctl.launch.measured import Measured, TrainingPoint
 from clusterctl.launch.request import Request
 from clusterctl.results import model, record
 
@@ -25,13 +25,17 @@ def request(training=None):
 
 def collective(case=H200_NP4, *, run="20261120T091500Z-bench-c0de", faults=(), library="nccl", **settings):
     """Return the record of a sweep whose output is one of the benchmarks' cases."""
+    return recorded(measured_collective(case, faults=faults, library=library, **settings), run)
+
+
+def measured_collective(case=H200_NP4, *, faults=(), library="nccl", **settings):
+    """Return the sweep as it was measured."""
     sweep = perf_output.parse((CASES / f"{case}.txt").read_text())
-    measured = Measured(
+    return Measured(
         request(), library, "openmpi", sweep, (), sweep.ranks, (), tuple(faults),
         {"program": "nccl-tests", "datatype": "float", "redop": "sum", "cuda_graph": False, **settings},
         hardware_name(rank.device for rank in sweep.ranks),
     )  # fmt: skip
-    return recorded(measured, run)
 
 
 def training(

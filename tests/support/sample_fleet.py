@@ -45,6 +45,7 @@ def _words(**changes):
         "kernel": "5.15.0-130-generic",
         "pci": pci,
         "gpus": gpus,
+        "gpu_health": [gpu.partition(" ")[0] for gpu in gpus],
         "rdma": rdma,
         "driver": f"{changes.get('driver', _DRIVER)} open",
         "module_version": changes.get("driver", _DRIVER),

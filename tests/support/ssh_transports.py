@@ -25,7 +25,8 @@ def transports(monkeypatch):
         def make(farm, index=0, connector=None, **settings):
             for name, value in farm.env.items():
                 monkeypatch.setenv(name, value)
-            transport = (connector or Connector(connect_timeout_s=8))(node_of(farm, index, **settings))
+            # A busy machine may need seconds for a greeting, a login or a session.
+            transport = (connector or Connector(connect_timeout_s=60))(node_of(farm, index, **settings))
             stack.callback(transport.close)
             return transport
 

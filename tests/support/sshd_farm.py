@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import re
 import shutil
 import signal
@@ -20,10 +19,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import SystemRandom
 
 from free_ports import free_port
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
+# Tests seed the generator that a process shares, and two workers would then choose the same names.
+_CHANCE = SystemRandom()
 _STARTED = re.compile(r"^Starting session: (\w+)", re.MULTILINE)
 _CONNECTED = re.compile(r"^Connection from ", re.MULTILINE)
 
@@ -96,7 +98,7 @@ class SshdNode:
         if self.process is not None:
             descendants = children_of(self.process.pid)
             end(self.process.pid)
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=60)
             for pid in descendants:
                 end(pid)
             self.process = None
@@ -227,7 +229,7 @@ def _hang(directory: Path) -> Path:
     return folder
 
 
-def wait_for_listeners(nodes: list[SshdNode], timeout_s: float = 20.0) -> None:
+def wait_for_listeners(nodes: list[SshdNode], timeout_s: float = 120.0) -> None:
     """Wait until the kernel lists every node's address as listening, without connecting to it."""
     deadline = time.monotonic() + timeout_s
     wanted = {
@@ -288,7 +290,7 @@ def _populate(
     config = _config(directory, sshd_config)
     kinds = ["ok"] * n + ["refusing"] * refusing + ["silent"] * silent + ["changed"] * changed
     kinds += ["unknown"] * unknown + ["hanging"] * hanging
-    block = random.randint(16, 250)
+    block = _CHANCE.randint(16, 250)
     width = max(2, len(str(len(kinds))))
     addresses = [f"127.{block}.{i // 250}.{i % 250 + 1}" for i in range(len(kinds))]
     port = free_port()
@@ -332,7 +334,7 @@ def temporary_user(
     *, password: str | None = None, sudo: str | None = None, shell: str = "/bin/sh"
 ) -> Iterator[SystemUser]:
     """Make an account; ``sudo`` is its rule after ``user ALL=``, e.g. ``(ALL) NOPASSWD: ALL``. Removed after."""
-    name = f"farm{random.randint(10000, 99999)}"
+    name = f"farm{_CHANCE.randint(10000, 99999)}"
     home = Path(tempfile.mkdtemp(prefix="sshd-farm-home-"))
     rule = Path("/etc/sudoers.d") / name
     subprocess.run(

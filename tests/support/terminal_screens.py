@@ -83,7 +83,7 @@ def plan(columns: int = COLUMNS) -> str:
         for node in planned.nodes
     }
     nodes = plan_text.changes_of(planned, absent)
-    size = "\n".join([*plan_text.disturbed(nodes), f"Plan: {plan_text.counted(nodes)}"])
+    size = "\n".join([*plan_text.disturbed(nodes), f"Plan: {plan_text.size_of(nodes)}"])
     words = f"clusterctl bootstrap {INVENTORY} --only docker,memlock --dry-run"
     return _typed(words) + painted(f"{plan_text.blocks(nodes, columns)}\n\n{size}", "plan")
 

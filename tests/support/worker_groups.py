@@ -2,8 +2,9 @@
 
 Tests with real parts start daemons, ranks and guests, and meet deadlines. Each tier of them is one group, in the order
 of a run without workers: ``nodes`` (integration) searches the whole machine for what its nodes leave behind, ``lab``
-searches its guests and containers only, ``core`` searches nothing. These three begin, and the rest, which needs a
-processor and little else, fills the workers that have ended their group.
+searches its guests and containers only, ``core`` searches nothing. ``here`` are the files of the first tier without
+nodes, which search for their own processes only: the longest group loses minutes. The real groups begin, and the rest,
+which needs a processor and little else, fills the workers that have ended their group.
 xdist's own ``--dist loadgroup`` would do, but its release 3.8 groups nothing under pytest 9.2.
 """
 
@@ -17,10 +18,23 @@ from xdist.scheduler import LoadScopeScheduling
 NODES = "nodes"
 LAB = "lab"
 CORE = "core"
-REAL = (NODES, LAB, CORE)
+HERE = "here"
+REAL = (NODES, HERE, LAB, CORE)
 FREE_NICENESS = 5
 """The niceness of free tests, so that tests with deadlines come first."""
 _TIERS = {"tests/integration/": NODES, "tests/lab/": LAB, "tests/core/": CORE}
+# Ranks, a browser and commands on this machine, and no sshd.
+_HERE = (
+    "tests/integration/test_bench_libraries.py",
+    "tests/integration/test_bench_local.py",
+    "tests/integration/test_bench_results.py",
+    "tests/integration/test_bench_terminal.py",
+    "tests/integration/test_bench_variants.py",
+    "tests/integration/test_rendered_artifacts.py",
+    "tests/integration/test_report_chromium.py",
+    "tests/integration/test_ssh_mesh_config.py",
+    "tests/integration/test_up_interrupted.py",
+)
 # Tests of these tiers that are by themselves: threads of one program, ranks that only compute, and no real part at all.
 # Those that need the C++ build come late in this way, when it has ended.
 _FREE = (
@@ -39,6 +53,8 @@ def group_of(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     if file in _FREE:
         return file
+    if file in _HERE:
+        return HERE
     return next((group for tier, group in _TIERS.items() if file.startswith(tier)), file)
 
 

@@ -1,0 +1,67 @@
+"""The windows in which ``locate`` measures every rank alone, beside a process that competes in one of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import pytest
+
+from clusterctl.benchmarks.locate_windows import low_windows
+from clusterctl.workloads.locate.alone import WINDOWS
+from clusterctl.workloads.records import MARK
+
+pytestmark = pytest.mark.gpu
+
+RANKS = 3
+COMPETE = """
+import torch
+a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+torch.cuda.synchronize()
+print("started", flush=True)
+while True:
+    a @ a
+    torch.cuda.synchronize()
+"""
+
+
+def test_a_process_that_competes_in_the_second_window_marks_that_window_only() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    shared = {
+        **os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(RANKS),
+        "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "CCORE_JOB_SECRET": f"gpu tests {port}",
+    }  # fmt: skip
+    nodes = ",".join(map(str, range(RANKS)))
+    command = (sys.executable, "-m", "clusterctl.workloads", "locate", "--backend", "ccore", "--nodes", nodes)
+    with ExitStack() as ending:
+        competitor = _started((sys.executable, "-c", COMPETE), dict(os.environ), ending)
+        assert competitor.stdout is not None and competitor.stdout.readline() == "started\n"
+        competitor.send_signal(signal.SIGSTOP)
+        ranks = [_started(command, {**shared, "RANK": str(rank)}, ending) for rank in range(RANKS)]
+        windows = []
+        assert ranks[0].stdout is not None
+        for line in ranks[0].stdout:
+            record = json.loads(line.partition(MARK)[2]) if line.startswith(MARK) else {}
+            if record.get("kind") == "locate-window":
+                windows.append(
+                    {(m, r): one for m, own in record["rates"].items() for r, one in enumerate(own)}
+                )
+                competitor.send_signal(signal.SIGCONT if len(windows) == 1 else signal.SIGSTOP)
+            if len(windows) == WINDOWS:
+                break
+    found = [one for one in low_windows(windows) if one.measure == "gemm"]
+    assert [(one.window, one.ranks) for one in found] == [(2, tuple(range(RANKS)))], windows
+
+
+def _started(command: tuple[str, ...], env: dict[str, str], ending: ExitStack) -> subprocess.Popen[str]:
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    ending.callback(process.wait)
+    ending.callback(process.kill)
+    return process

@@ -1,0 +1,195 @@
+"""``clusterctl accept`` on real sshd nodes with real tools: cut off, resumed, and a slowed node is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import slowed_cpu
+from sshd_farm import children_of
+
+# All nodes share the CPUs of this machine, so that healthy ones differ by more than real ones do.
+SITE = """\
+rules:
+  - when: cpu-memory.read_mb_per_s < 0.01
+    verdict: fail
+    source: a test
+comparisons:
+  - fields: ["cpu-memory.*"]
+    warn: 0.6
+    fail: 0.9
+    spread: 0.12
+    source: a test
+"""
+
+
+@pytest.fixture
+def site(tmp_path):
+    path = tmp_path / "site.yaml"
+    path.write_text(SITE)
+    return path
+
+
+def test_a_cut_run_goes_on_and_the_slowed_node_is_named(
+    small_farm, clusterctl, run_clusterctl, tmp_path, site, tier_unavailable
+):
+    if reason := slowed_cpu.missing():
+        tier_unavailable(reason)
+    if shutil.which("stress-ng") is None:
+        tier_unavailable("stress-ng is not installed")
+    inventory = str(small_farm.inventory(tmp_path))
+    runs = tmp_path / "runs"
+    nodes = small_farm.nodes[:3]
+    slow = nodes[2]
+    arguments = (
+        "accept",
+        inventory,
+        "--limit",
+        "node[01-03]",
+        "--only",
+        "kernel-log,cpu-memory",
+        "--thresholds",
+        str(site),
+    )
+    with slowed_cpu.slowed(slow.process.pid, 0.1):
+        first = subprocess.Popen(
+            [str(clusterctl), *arguments],
+            env={**os.environ, "CLUSTERCTL_RUNS": str(runs), **small_farm.env},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + 120
+        # Each node has finished its first row, and stress-ng runs on all of them.
+        while sum(_outcomes(runs).values()) < len(nodes) and time.monotonic() < deadline:
+            assert first.poll() is None, first.communicate()
+            time.sleep(0.05)
+        first.send_signal(signal.SIGINT)
+        _, said = first.communicate(timeout=60)
+        assert first.returncode == 130
+        assert "To continue: clusterctl accept --resume" in said
+        assert not [
+            pid for node in small_farm.nodes for pid in children_of(node.process.pid) if _runs_stress(pid)
+        ]
+        (run,) = [path.name for path in runs.iterdir() if path.is_dir()]
+        kept = (runs / run / "outcomes.jsonl").read_text()
+        done = run_clusterctl(
+            "accept", "--resume", run, "--json", "--hostfile", str(tmp_path / "hosts"), env=small_farm.env
+        )
+    assert done.returncode in (0, 1), done.stderr
+    document = json.loads(done.stdout)
+    rows = {node["name"]: {row["row"]: row for row in node["rows"]} for node in document["nodes"]}
+    assert (runs / run / "outcomes.jsonl").read_text().startswith(kept)
+    statuses = {name: found["cpu-memory"]["status"] for name, found in rows.items()}
+    assert statuses.pop("node03") in ("warn", "fail")
+    assert set(statuses.values()) == {"ok"}, done.stdout
+    named = rows["node03"]["cpu-memory"]
+    if named["values"]:
+        assert "below" in named["reason"] and named["values"][0]["again"] is not None
+        assert all(value["source"] for value in named["values"])
+    else:  # beside other tests, a tenth of a CPU ends no round
+        assert "far too slow, or busy" in named["reason"]
+    assert named["tool"].startswith("stress-ng") and (runs / run / named["log"]).read_text().startswith(
+        "$ sh -c"
+    )
+    listed = run_clusterctl("runs", "show", run, env=small_farm.env)
+    assert "nodes accepted" in listed.stdout
+
+
+def test_a_lost_connection_fails_the_row_and_leaves_nothing_running(
+    small_farm, clusterctl, tmp_path, tier_unavailable
+):
+    if shutil.which("stress-ng") is None:
+        tier_unavailable("stress-ng is not installed")
+    node = small_farm.nodes[0]
+    arguments = ("accept", str(small_farm.inventory(tmp_path)), "--limit", "node01", "--only", "cpu-verify")
+    started = subprocess.Popen(
+        [str(clusterctl), *arguments, "--json"],
+        env={**os.environ, "CLUSTERCTL_RUNS": str(tmp_path / "runs"), **small_farm.env},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not (running := [pid for pid in children_of(node.process.pid) if _runs_stress(pid)]):
+        assert started.poll() is None and time.monotonic() < deadline, started.communicate()
+        time.sleep(0.05)
+    node.drop_connections()
+    said, _ = started.communicate(timeout=120)
+    (row,) = json.loads(said)["nodes"][0]["rows"]
+    assert (row["status"], row["reason"]) == ("fail", "the connection was lost during this row")
+    assert not [pid for pid in running if _runs_stress(pid)]
+
+
+def _outcomes(runs):
+    return {path: path.read_text().count("\n") for path in runs.glob("*-accept-*/outcomes.jsonl")}
+
+
+def _runs_stress(pid):
+    try:
+        # Not the question for its version.
+        return "stress-ng\0--" in (line := Path(f"/proc/{pid}/cmdline").read_text()) and "--timeout" in line
+    except OSError:
+        return False
+
+
+def test_a_missing_tool_is_not_run_and_a_node_that_is_down_is_named(small_farm, run_clusterctl, tmp_path):
+    # A launch could not use this selector, and node-local rows need none.
+    inventory = str(small_farm.inventory(tmp_path, socket_ifname="^docker0"))
+    small_farm.nodes[1].stop()
+    try:
+        done = run_clusterctl(
+            "accept",
+            inventory,
+            "--only",
+            "hpl,kernel-log",
+            "--junit",
+            str(tmp_path / "a.xml"),
+            env=small_farm.env,
+        )
+    finally:
+        small_farm.nodes[1].start()
+    assert done.returncode == 1, done.stderr
+    assert "node02: refused" in done.stdout
+    assert "NOT RUN  node[01,03-04] (3): hpl: xhpl not found: install HPL" in done.stdout
+    assert "accepted: 0 of 4 nodes: none" in done.stdout
+    assert "--skip hpl" in done.stdout
+
+
+def test_the_health_check_of_slurm_passes_or_drains(run_clusterctl, clusterctl, tmp_path):
+    script = run_clusterctl("render", "slurm-healthcheck", "--only", "kernel-log").stdout
+    failing = run_clusterctl("render", "slurm-healthcheck", "--only", "hpl").stdout
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "clusterctl").symlink_to(clusterctl)
+    (tools / "scontrol").write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/drained\n')
+    (tools / "scontrol").chmod(0o755)
+    environment = {
+        "PATH": f"{tools}:{os.environ['PATH']}", "CLUSTERCTL_RUNS": str(tmp_path / "runs"),
+        "SLURMD_NODENAME": "gpu07", "HOME": str(tmp_path),
+    }  # fmt: skip
+
+    def run(text, **more):
+        return subprocess.run(
+            ("sh",),
+            input=text,
+            text=True,
+            env={**environment, **more},
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+
+    assert run(script).returncode in (0, 1)
+    passed_or_not = run(failing)
+    assert passed_or_not.returncode == 1, passed_or_not
+    assert (
+        "NodeName=gpu07 State=DRAIN Reason=clusterctl: NOT RUN localhost: hpl"
+        in (tmp_path / "drained").read_text()
+    )
+    (tmp_path / "drained").unlink()
+    # As a prolog, the exit status drains the node.
+    assert run(failing, SLURM_JOB_ID="7").returncode == 1
+    assert not (tmp_path / "drained").exists()

@@ -1,0 +1,38 @@
+"""Runs of ``locate`` on simulated fleets, as documents: nodes are n1, n2 and so on."""
+
+from __future__ import annotations
+
+from simulated_pairs import SimulatedFleet
+
+from clusterctl.benchmarks.locate import Located
+from clusterctl.launch.locate import LocateRun
+from clusterctl.report.html import locate_page
+from clusterctl.results import locate as results
+from clusterctl.trust.health import HealthEvent
+from clusterctl.trust.node_differences import NodeDifference
+from clusterctl.vendors.health import Effect
+from clusterctl.workloads.locate.fleet import RankFleet
+
+LINK = NodeDifference("n3", "PCIe link of mlx5_1", "16 GT/s x8", "32 GT/s x16")
+CRC = HealthEvent(
+    "mlx5_1 port 1", "symbol_error", "symbol_error grew by 1432", Effect.DOUBTFUL, 1432, "a bad cable", "x"
+)
+
+
+def run_of(
+    nodes, places=1, unlike=(), rails=(), differences=(), health=None, low_windows=(), held_back=(), **faults
+):
+    """Return the run of a simulated fleet with nodes n1, n2 and so on."""
+    fleet = SimulatedFleet(nodes, 3, places=places, bursts=False, noise=0.02, **faults)
+    verdict = fleet.locate()
+    names = RankFleet.of([f"n{rank // places + 1}" for rank in range(nodes * places)])
+    located = Located(names, verdict, fleet.examine(verdict), (), 3, low_windows, unlike=unlike)
+    return LocateRun(located, "nccl", "openmpi", rails, (), 48.0, (), differences, health, held_back)
+
+
+def document(*args, **more):
+    return results.document(run_of(*args, **more), "20261124T120000Z-locate-0001")
+
+
+def page(found, history=()):
+    return locate_page.render(found, began="2026-11-24 12:00 UTC", history=history)
