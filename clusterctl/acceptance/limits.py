@@ -168,6 +168,11 @@ def limits(site: Path | None = None) -> AcceptLimits:
     return AcceptLimits(shipped(), None if site is None else _site(site))
 
 
+def recorded(document: Any) -> AcceptLimits:
+    """Return the shipped thresholds and those of a site that a run recorded; raise ValidationError for other data."""
+    return AcceptLimits(shipped(), ThresholdFile.model_validate(document))
+
+
 def _site(path: Path) -> ThresholdFile:
     try:
         document = yaml_source.parse(user_files.read(path, _MOST_BYTES), str(path))

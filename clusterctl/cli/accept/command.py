@@ -90,12 +90,12 @@ def accept(
     from clusterctl.report.text import accept as text
 
     report_files.refuse_unwritable(hostfile, html, junit, prometheus)
-    found = limits(thresholds)
     if resume is not None:
         _refuse_with_resume(inventory, limit, tier, only, skip, repeat, dry_run=dry_run)
         started = running.resumed(resume, runs, label, thresholds)
         session = session_of(started.inventory, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     else:
+        found = limits(thresholds)
         repeat_s = times.seconds(repeat, "--for") if repeat is not None else 0.0
         request = running.request(
             tier or (Tier.STRESS if repeat is not None else Tier.PERFORMANCE),
@@ -110,8 +110,8 @@ def accept(
         if dry_run:
             preview.show(session, request, found, as_json=as_json)
             return
-        started = running.begun(request, session.inventory, runs, label)
-    ended = running.carry_out(started, session, found, all_at_once=fanout is None)
+        started = running.begun(request, session.inventory, found, runs, label)
+    ended = running.carry_out(started, session, all_at_once=fanout is None)
     if as_json:
         console.emit_json(ended.document())
     else:

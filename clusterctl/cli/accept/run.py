@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 REQUEST = "accept"
 """The stage of the run folder that holds the request."""
+THRESHOLDS = "thresholds"
+"""The stage that holds the site's thresholds, if the run has any: its file may change before the run continues."""
 _MOST_AT_ONCE = 256
 _PAUSE_S = 60.0
 """The wait before the next repeat, if no node answers."""
@@ -34,11 +36,12 @@ _PAUSE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class AcceptRun:
-    """A run that begins or goes on: its run folder, what was requested, and its nodes."""
+    """A run that begins or goes on: its run folder, what was requested, its nodes and its thresholds."""
 
     run: RunDir
     request: AcceptRequest
     inventory: Inventory
+    limits: AcceptLimits
 
 
 def request(
@@ -68,22 +71,35 @@ def request(
     )
 
 
-def begun(asked: AcceptRequest, inventory: Inventory, runs: Path | None, label: str | None) -> AcceptRun:
+def begun(
+    asked: AcceptRequest, inventory: Inventory, limits: AcceptLimits, runs: Path | None, label: str | None
+) -> AcceptRun:
     """Return a new run with its run folder."""
     from clusterctl.inventory.recorded import recorded
     from clusterctl.rundir import RunDir
 
     run = RunDir.create("accept", runs, label)
     run.write("inventory", recorded(inventory))
+    _record(run, asked, limits)
+    return AcceptRun(run, asked, inventory, limits)
+
+
+def _record(run: RunDir, asked: AcceptRequest, limits: AcceptLimits) -> None:
+    """Write the request last: a run that has one is complete."""
+    if limits.site is not None:
+        run.write(THRESHOLDS, limits.site.model_dump(mode="json"))
     run.write(REQUEST, asked.document())
-    return AcceptRun(run, asked, inventory)
 
 
 def resumed(name: str, runs: Path | None, label: str | None, thresholds: Path | None) -> AcceptRun:
-    """Return an earlier run, to continue it; raise UsageError or ConfigError if that is not possible."""
+    """Return an earlier run, to continue it; raise UsageError or ConfigError if that is not possible.
+
+    Without ``thresholds``, the run keeps those of its start; new ones also judge the rows that are finished.
+    """
     from pydantic import ValidationError
 
     from clusterctl import model_errors
+    from clusterctl.acceptance import limits as thresholds_of
     from clusterctl.errors import ConfigError
     from clusterctl.inventory.model import Inventory
     from clusterctl.rundir import RunDir
@@ -92,13 +108,18 @@ def resumed(name: str, runs: Path | None, label: str | None, thresholds: Path | 
     try:
         asked = AcceptRequest.model_validate(run.read(REQUEST))
         inventory = Inventory.model_validate(run.read("inventory"))
+        if thresholds is None and asked.site_thresholds is not None:
+            limits = thresholds_of.recorded(run.read(THRESHOLDS))
+        else:
+            limits = thresholds_of.limits(thresholds)
     except ValidationError as error:
         raise ConfigError(
             f"run {run.id} is damaged: {model_errors.first(error)}", hint="start a new run"
         ) from None
     if thresholds is not None:
         asked = asked.model_copy(update={"site_thresholds": str(thresholds)})
-    return AcceptRun(run, asked, inventory)
+        _record(run, asked, limits)
+    return AcceptRun(run, asked, inventory, limits)
 
 
 def rows_of(asked: AcceptRequest) -> tuple[AcceptRow, ...]:
@@ -133,7 +154,7 @@ def engine_of(
     return AcceptEngine(nodes, session.connect, settings, rows, outcomes, logs)
 
 
-def carry_out(started: AcceptRun, session: Session, limits: AcceptLimits, *, all_at_once: bool) -> Accept:
+def carry_out(started: AcceptRun, session: Session, *, all_at_once: bool) -> Accept:
     """Run what is left of a run, judge it, and write its result."""
     from clusterctl.acceptance import document as documents
     from clusterctl.acceptance.engine import SUBJECTS_READ
@@ -141,7 +162,7 @@ def carry_out(started: AcceptRun, session: Session, limits: AcceptLimits, *, all
     from clusterctl.acceptance.outcomes import OutcomeFile
     from clusterctl.facts.document import fleet_to_document
 
-    run, began = started.run, time.monotonic()
+    run, limits, began = started.run, started.limits, time.monotonic()
     rows = rows_of(started.request)
     outcomes = OutcomeFile(run.path)
     again = f"To continue: clusterctl accept --resume {run.path}"
