@@ -22,6 +22,7 @@ from clusterctl.acceptance.model import (
     PairProgram,
     Parsed,
     RowOutcome,
+    RowStatus,
     RowTool,
 )
 from clusterctl.acceptance.on_node import NodeRows, ReadyNode
@@ -168,9 +169,15 @@ class AcceptEngine:
 
         def keep(second: RowOutcome) -> RowOutcome:
             before = first[second.node, second.row]
-            if second.failed:
-                return replace(before, failed=f"measured again: {second.failed}")
-            return replace(before, again=second.parsed.measurements)
+            found = second.parsed.findings
+            # A program that found a fault may have measured nothing more: the fault is the result.
+            failed = second.failed or next((one.text for one in found if one.status is RowStatus.FAIL), "")
+            if failed:
+                before = replace(before, failed=f"measured again: {failed}")
+            warned = (one for one in found if one.status is not RowStatus.FAIL)
+            findings = tuple(dict.fromkeys((*before.parsed.findings, *warned)))
+            parsed = replace(before.parsed, findings=findings)
+            return replace(before, parsed=parsed, again=second.parsed.measurements)
 
         repeat = next((one.repeat for one in first.values()), 0)
         self._alone(todo, lambda name: todo[name], repeat, keep)

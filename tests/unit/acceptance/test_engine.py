@@ -17,7 +17,9 @@ from clusterctl.acceptance.model import (
     PairProgram,
     Parsed,
     RowCommand,
+    RowFinding,
     RowMeasurement,
+    RowStatus,
     RowTool,
     Tier,
 )
@@ -109,6 +111,77 @@ def test_a_row_that_could_not_run_is_run_by_resume_and_the_others_are_kept(accep
         "measure-it 2.0",
     )
     assert (tmp_path / "times").read_text() == "x\n"
+
+
+def test_a_run_that_goes_on_keeps_the_thresholds_of_its_site(accept, tmp_path, capsys):
+    """Although their file has changed meanwhile; other ones replace them for good."""
+    rows = [row("first", "echo value 4"), row("needs-tool", "true", RowTool("no-such-program", "install it"))]
+
+    def site(name, least):
+        rules = f"rules: [{{when: first.speed < {least}, verdict: fail, source: the contract}}]\n"
+        (tmp_path / name).write_text(rules)
+        return str(tmp_path / name)
+
+    *_, begun = accept(rows, "--thresholds", site("site.yaml", 5))
+    site("site.yaml", 3)
+    resume = ("--resume", begun["run"])
+    for words, name, least in (
+        (resume, "site.yaml", "5"),
+        ((*resume, "--thresholds", site("other.yaml", 6)), "other.yaml", "6"),
+        (resume, "other.yaml", "6"),
+    ):
+        _, found, document = accept(rows, *words)
+        (value,) = found["first"]["values"]
+        assert (found["first"]["status"], value["limit"]) == ("fail", f">= {least}"), words
+        assert document["site_thresholds"] == str(tmp_path / name)
+    (tmp_path / "runs" / begun["run"] / "thresholds.json").write_text('{"rules": 1}')
+    assert cli.main(["accept", *resume]) == 3
+    assert f"run {begun['run']} is damaged: rules: expected a list, not 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("second", "status", "reason", "again"),
+    [
+        ("value a 10; value b 9.9", "ok", "", [10.0, 9.9]),
+        ("value a 10; value b 1", "warn", "b: speed 1 MB/s, not >= 9.2, 90% below 10", [10.0, 1.0]),
+        ("value a 10", "warn", "b: speed 1 MB/s, not >= 9.2, 90% below 10", [10.0, None]),
+        ("fail no round ended", "fail", "measured again: no round ended", [None, None]),
+        ("value a 10; value b 9.9; warn clock throttled", "warn", "clock throttled", [10.0, 9.9]),
+        (
+            "",
+            "fail",
+            "measured again: its output cannot be read: neither a value nor a finding",
+            [None, None],
+        ),
+    ],
+)
+def test_what_a_second_measurement_finds_counts(accept, tmp_path, second, status, reason, again):
+    def parse(text):
+        values, findings = [], []
+        for line in text.splitlines():
+            word, _, rest = line.partition(" ")
+            if word == "value":
+                device, _, number = rest.partition(" ")
+                values.append(RowMeasurement("speed", decimal(number), "MB/s", True, device=device))
+            else:
+                findings.append(RowFinding(RowStatus(word), rest))
+        if not values and not findings:
+            raise NotUnderstood("neither a value nor a finding")
+        return Parsed(tuple(values), findings=tuple(findings))
+
+    for number, said in enumerate(("value a 10; value b 1", second)):
+        (tmp_path / str(number)).write_text(said.replace("; ", "\n"))
+    script = (
+        f"cat {tmp_path}/$(ls {tmp_path}/ran* 2>/dev/null | wc -l); mktemp {tmp_path}/ran.XXXXXX >/dev/null"
+    )
+    two = AcceptRow(
+        "two", "two devices", Tier.VALIDATION,
+        NodeProgram(lambda _: RowCommand(("sh", "-c", script)), parse, 30.0),
+    )  # fmt: skip
+    _, found, _ = accept([two])
+    one = found["two"]
+    assert (one["status"], one["reason"], [v["again"] for v in one["values"]]) == (status, reason, again)
+    assert len(list(tmp_path.glob("ran*"))) == 2
 
 
 def test_a_soak_keeps_the_first_failure(accept, tmp_path, monkeypatch):
