@@ -130,12 +130,12 @@ journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, 
 WORKERS ?= 3
 EVERYTHING := tests/integration tests/lab tests/core $(UNIT) $(JOURNEYS:%=--ignore=%)
 test: prerequisites lint dev ## Everything but the journeys; of long sweeps a sample
-	$(PYTEST) -n $(WORKERS) --durations=15 $(if $(filter no,$(SAMPLES)),-m 'not soak') $(EVERYTHING)
+	$(PYTEST) -n $(WORKERS) --run-again --durations=15 $(if $(filter no,$(SAMPLES)),-m 'not soak') $(EVERYTHING)
 
 # Only the files with such sweeps, the longest first: each worker would collect thousands of tests to leave them out.
 SOAKS = $(shell grep -rl 'pytest.mark.soak' tests/integration tests/core $(UNIT) --include='test_*.py')
 soak: prerequisites dev ## The long sweeps in full: sanitizers, crashes at every boundary, ten thousand inventories
-	CLUSTERCTL_SOAK=1 $(PYTEST) -n $(WORKERS) --durations=15 -m soak $(SOAKS)
+	CLUSTERCTL_SOAK=1 $(PYTEST) -n $(WORKERS) --run-again --durations=15 -m soak $(SOAKS)
 
 # As .github/workflows/release.yml builds it, but against the C library of this machine. In a build directory of its own,
 # because CMake keeps the compiler that it first found.

@@ -16,7 +16,14 @@ from hypothesis import HealthCheck, settings
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what ``make test`` gives, and what a developer in search of a fault leaves out."""
+    parser.addoption(
+        "--run-again", action="store_true", help="Run a failed test of integration, lab or core once more."
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Let interrupts through: a shell that starts a test run in the background has them ignored, for children too.
 
     And let no example fail because the machine is busy: hypothesis allows one 0.2 s, and a few the time to be drawn.
@@ -31,6 +38,10 @@ def pytest_configure() -> None:
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("busy machine")
+    if config.getoption("run_again"):
+        from run_again import RunAgain
+
+        config.pluginmanager.register(RunAgain(), "run-again")
 
 
 @pytest.hookimpl(optionalhook=True)

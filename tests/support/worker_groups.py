@@ -58,6 +58,11 @@ def group_of(nodeid: str) -> str:
     return next((group for tier, group in _TIERS.items() if file.startswith(tier)), file)
 
 
+def has_real_parts(nodeid: str) -> bool:
+    """Return whether a test is of a tier with daemons, guests or ranks."""
+    return nodeid.startswith(tuple(_TIERS))
+
+
 class GroupScheduling(LoadScopeScheduling):
     """xdist's scheduling by scope, with these groups as scopes, in the order of the command line."""
 
