@@ -248,8 +248,14 @@ def outcome_of(begun: RowOutcome, parse: Callable[[str], Parsed], text: str) -> 
         return replace(begun, failed=f"its output cannot be read: {said}")
     if not all(math.isfinite(one.value) for one in parsed.measurements):
         return replace(begun, failed="it printed a value that is not a finite number")
-    tool = f"{begun.tool} {parsed.version}".strip() if parsed.version not in begun.tool else begun.tool
-    return replace(begun, parsed=parsed, not_run=parsed.not_run, tool=tool)
+    return replace(begun, parsed=parsed, not_run=parsed.not_run, tool=_tool(begun.tool, parsed.version))
+
+
+def _tool(named: str, version: str) -> str:
+    """Return both texts, or the longer one where it contains the other."""
+    if version in named:
+        return named
+    return version if named in version else f"{named} {version}"
 
 
 def _ended_badly(done: Completed) -> str:

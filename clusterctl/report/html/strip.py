@@ -27,7 +27,8 @@ class Dot:
 def draw(dots: Sequence[Dot], limit: float | None) -> Markup:
     """Return a drawing of the values, their median, and the threshold, if there is one number for all."""
     values = [dot.value for dot in dots]
-    least, most = min([*values, limit or values[0]]), max([*values, limit or values[0]])
+    drawn = values if limit is None else [*values, limit]
+    least, most = min(drawn), max(drawn)
     span = (most - least) or abs(most) or 1.0
 
     def x(value: float) -> float:
@@ -47,7 +48,8 @@ def draw(dots: Sequence[Dot], limit: float | None) -> Markup:
         anchor = "start" if x(dot.value) < _WIDTH / 2 else "end"
         y = 14 + 12 * (place % 2)
         parts.append(tag("text", dot.name, x=x(dot.value), y=y, text_anchor=anchor, class_="mark-label"))
-    for value, anchor in ((least, "start"), (most, "end")):
+    ends = ((least, "start"), (most, "end"))
+    for value, anchor in ends if most > least else ends[:1]:
         parts.append(tag("text", f"{value:.4g}", x=x(value), y=_HEIGHT - 6, text_anchor=anchor))
     return tag(
         "svg", *parts, class_="chart", viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img",

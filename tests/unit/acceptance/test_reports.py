@@ -8,7 +8,7 @@ from sample_acceptance import sample_acceptance
 
 from clusterctl.acceptance.document import exit_code
 from clusterctl.report import accept_junit, accept_prometheus
-from clusterctl.report.html import accept_page
+from clusterctl.report.html import accept_page, strip
 from clusterctl.report.text import accept as screen
 
 FOUND = sample_acceptance()
@@ -48,3 +48,10 @@ def test_prometheus_has_a_sample_for_each_value():
 def test_the_page_draws_the_outlier():
     page = accept_page.render(FOUND)
     assert "gpu03 GPU 2" in page and "mark-label" in page and "<script" not in page
+
+
+def test_a_strip_of_equal_values_has_one_number_and_a_limit_of_zero_is_drawn_inside():
+    equal = strip.draw([strip.Dot("a", 0.0, bad=False), strip.Dot("b", 0.0, bad=False)], 0.0)
+    assert equal.count(">0</text>") == 1
+    far = strip.draw([strip.Dot("a", 3.0, bad=True)], 0.0)
+    assert ">0</text>" in far and ">3</text>" in far and "M24.0," in far

@@ -7,6 +7,7 @@ import subprocess
 from clusterctl.acceptance import survey
 from clusterctl.acceptance.engine import rounds_of_pairs
 from clusterctl.acceptance.model import Parsed, RowMeasurement, RowOutcome, RowTool
+from clusterctl.acceptance.on_node import outcome_of
 from clusterctl.acceptance.outcomes import FILE, OutcomeFile
 
 
@@ -51,3 +52,13 @@ def test_a_survey_finds_programs_and_their_versions():
 
 def test_a_program_that_answers_with_a_wrong_line_is_ignored():
     assert survey.parse("tool\tfio\n\x1b[2J\ntool\ta\tb\tc\td\nboot\n").tools == {}
+
+
+def test_a_tool_and_its_version_are_named_once():
+    def named(tool, version):
+        return outcome_of(RowOutcome("a", "row", tool=tool), lambda _: Parsed(version=version), "").tool
+
+    assert named("torch 2.11.0", "torch 2.11.0+cu130") == "torch 2.11.0+cu130"
+    assert named("fio-3.33", "fio-3.33") == named("fio-3.33", "") == "fio-3.33"
+    assert named("stress-ng", "0.15.06") == "stress-ng 0.15.06"
+    assert named("", "0.15.06") == "0.15.06"
