@@ -18,7 +18,7 @@ from clusterctl.workloads import records
 from clusterctl.workloads.device import copies, gemm, overlap, pattern, sustained, training, twice
 from clusterctl.workloads.device.measured import DeviceMeasured
 from clusterctl.workloads.device.sensors import CpuSensors, NvidiaSensors, Sensors
-from clusterctl.workloads.device.timing import CPU_EFFORT, GPU_EFFORT
+from clusterctl.workloads.device.timing import CPU_EFFORT, GPU_BURSTS, GPU_EFFORT
 
 ROWS = ("gemm", "hbm", "host-link", "pattern", "sdc", "training", "sustained")
 """The rows of one device, in the order in which they run."""
@@ -119,7 +119,7 @@ def _row(
 ) -> Iterator[DeviceMeasured]:
     effort = GPU_EFFORT if device.type == "cuda" else CPU_EFFORT
     if name == "gemm":
-        return gemm.measure(device, effort, request.types)
+        return gemm.measure(device, GPU_BURSTS if device.type == "cuda" else effort, request.types)
     if name == "hbm":
         return copies.within(device, effort)
     if name == "host-link":
