@@ -10,12 +10,24 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import torch
 
 PROGRAMS = Path(__file__).parent / "programs"
+# Fifty products at a time: a process that waits for each gives its turn of the GPU away.
+COMPETE = """
+import torch
+a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+torch.cuda.synchronize()
+print("started", flush=True)
+while True:
+    for _ in range(50):
+        a @ a
+    torch.cuda.synchronize()
+"""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -38,6 +50,22 @@ def mps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         pytest.skip("the MPS server could not be started")
     yield
     subprocess.run((control,), input="quit\n", text=True, check=True, timeout=30)
+
+
+@pytest.fixture
+def start_competitor() -> Iterator[Callable[[], subprocess.Popen[str]]]:
+    """Start a process that computes on the same GPU without a pause; it ends with the test."""
+    with ExitStack() as ending:
+
+        def start() -> subprocess.Popen[str]:
+            process = ending.enter_context(
+                subprocess.Popen((sys.executable, "-c", COMPETE), stdout=subprocess.PIPE, text=True)
+            )
+            ending.callback(process.kill)
+            assert process.stdout is not None and process.stdout.readline() == "started\n"
+            return process
+
+        yield start
 
 
 @pytest.fixture

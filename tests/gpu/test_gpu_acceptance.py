@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,34 +17,12 @@ from clusterctl.workloads.archive import build
 
 pytestmark = pytest.mark.gpu
 
-COMPETE = """
-import torch
-a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
-print("started", flush=True)
-while True:
-    for _ in range(50):
-        a @ a
-    torch.cuda.synchronize()
-"""
-
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("workloads") / "workloads.pyz"
     path.write_bytes(build())
     return path
-
-
-@pytest.fixture
-def competitor() -> Iterator[None]:
-    """Compute on the same GPU in another process."""
-    process = subprocess.Popen((sys.executable, "-c", COMPETE), stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None and process.stdout.readline() == "started\n"
-        yield
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
 
 
 def measured(archive: Path, *options: str) -> Parsed:
@@ -81,11 +58,11 @@ def test_every_row_measures_the_gpu_and_equal_work_gives_equal_bits(archive: Pat
 
 
 def test_a_competing_process_is_named_and_lowers_the_rate(
-    archive: Path, request: pytest.FixtureRequest
+    archive: Path, start_competitor: Callable[[], object]
 ) -> None:
     options = ("--rows", "gemm,sustained", "--types", "bf16", "--sustained-s", "8")
     alone = measured(archive, *options)
-    request.getfixturevalue("competitor")
+    start_competitor()
     shared = measured(archive, *options)
     for field in ("bf16_tflops", "sustained_tflops"):
         # The least threshold of any GPU is 90 % of what it should reach.

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
@@ -19,18 +20,11 @@ from clusterctl.workloads.records import MARK
 pytestmark = pytest.mark.gpu
 
 RANKS = 3
-COMPETE = """
-import torch
-a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
-torch.cuda.synchronize()
-print("started", flush=True)
-while True:
-    a @ a
-    torch.cuda.synchronize()
-"""
 
 
-def test_a_process_that_competes_in_the_second_window_marks_that_window_only() -> None:
+def test_a_process_that_competes_in_the_second_window_marks_that_window_only(
+    start_competitor: Callable[[], subprocess.Popen[str]],
+) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -41,8 +35,7 @@ def test_a_process_that_competes_in_the_second_window_marks_that_window_only() -
     nodes = ",".join(map(str, range(RANKS)))
     command = (sys.executable, "-m", "clusterctl.workloads", "locate", "--backend", "ccore", "--nodes", nodes)
     with ExitStack() as ending:
-        competitor = _started((sys.executable, "-c", COMPETE), dict(os.environ), ending)
-        assert competitor.stdout is not None and competitor.stdout.readline() == "started\n"
+        competitor = start_competitor()
         competitor.send_signal(signal.SIGSTOP)
         ranks = [_started(command, {**shared, "RANK": str(rank)}, ending) for rank in range(RANKS)]
         windows = []
@@ -57,11 +50,12 @@ def test_a_process_that_competes_in_the_second_window_marks_that_window_only() -
             if len(windows) == WINDOWS:
                 break
     found = [one for one in low_windows(windows) if one.measure == "gemm"]
-    assert [(one.window, one.ranks) for one in found] == [(2, tuple(range(RANKS)))], windows
+    assert [(one.window, one.ranks) for one in found] == [(2, tuple(range(RANKS)))], [
+        sorted(window.items()) for window in windows
+    ]
 
 
 def _started(command: tuple[str, ...], env: dict[str, str], ending: ExitStack) -> subprocess.Popen[str]:
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
-    ending.callback(process.wait)
+    process = ending.enter_context(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
     ending.callback(process.kill)
     return process
