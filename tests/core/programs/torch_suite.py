@@ -8,14 +8,13 @@ groups are then made with BACKEND: ccore is excused from nothing that NAME is no
 
 As nccl, the tests use CUDA tensors, and all ranks use device 0 (one_gpu.py).
 
-Ranks are forked from this process, which has imported torch and started nothing: 0.1 s instead of 3 s for each. They
-are spawned if the imports have initialised CUDA, which a fork cannot use.
+Ranks are forked from this process, which has imported torch and started nothing: 0.1 s instead of 3 s for each. Those
+that use CUDA are spawned.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import tempfile
@@ -39,12 +38,11 @@ def _arguments() -> argparse.Namespace:
 
 ARGUMENTS = _arguments()
 # torch's module reads these at its import. It needs the file: form of INIT_METHOD there to let the tests run that make
-# a second default group, and a fresh file for each of them later.
+# a second default group, and a fresh file for each of them later, which a spawned rank finds in its environment.
 os.environ.update(
     {
         "BACKEND": ARGUMENTS.posed,
         "WORLD_SIZE": str(ARGUMENTS.world_size),
-        "INIT_METHOD": f"file://{tempfile.gettempdir()}/replaced_by_every_test",
         "MASTER_ADDR": "127.0.0.1",
         "OMP_NUM_THREADS": "1",
         # torch's extension tools ask at their import whether there is a GPU; NVML answers without initialising CUDA.
@@ -52,33 +50,17 @@ os.environ.update(
         "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": str(TEST_TIMEOUT_S),
     }
 )
+os.environ.setdefault("INIT_METHOD", f"file://{tempfile.gettempdir()}/replaced_by_every_test")
 
 import collective_core.torch_backend  # noqa: E402, F401  # registers ccore
 import one_gpu  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing  # noqa: E402
-import torch.utils._triton  # noqa: E402
-
-if ARGUMENTS.posed == "nccl":
-    # Other imports ask these, and the answers would initialise CUDA as well.
-    torch.utils._triton.has_triton = lambda: False
-    torch.accelerator.is_available = lambda: True
-    torch.accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
-    torch.accelerator.device_count = lambda: 1
 from torch.testing._internal.distributed import distributed_test  # noqa: E402
 
-
-def cuda_is_initialised() -> bool:
-    """Return whether this process has initialised the CUDA driver."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return int(driver.cuDeviceGetCount(ctypes.byref(ctypes.c_int()))) == 0
-
-
-START = "spawn" if cuda_is_initialised() else "fork"
+# A fork cannot use CUDA if the imports have initialised it, which depends on the release of torch.
+START = "spawn" if ARGUMENTS.posed == "nccl" else "fork"
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
