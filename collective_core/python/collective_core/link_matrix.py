@@ -23,7 +23,7 @@ MOST_RANKS = 64
 FIRST_BYTES = 64 * 1024
 MOST_BYTES = 64 * 1024 * 1024
 LONG_ENOUGH_S = 0.02
-REPEATS = 3
+REPEATS = 5
 
 Matrix = list[list[float]]
 """By sender, then by receiver: 10^9 bytes per second; 0 from a rank to itself."""
@@ -33,7 +33,7 @@ def measure(comm: Communicator) -> Matrix:
     """Measure the links of all pairs, one after the other; all ranks call it, and all get the matrix.
 
     Both directions of a pair are loaded at once, as all_reduce over trees does: the rate is what each then carries.
-    A pair takes some 0.2 s, more below 100 Mbit/s. Raises CollectiveCoreError.
+    A pair takes some 0.3 s, more below 100 Mbit/s. Raises CollectiveCoreError.
     """
     if comm.size > MOST_RANKS:
         raise CollectiveCoreError(
@@ -54,6 +54,8 @@ def _received_gbytes_per_s(comm: Communicator, peer: int) -> float:
     """Exchange ever more with the peer until that takes long enough to be timed; then the median of some times.
 
     Not the best: what shapes a line lets a burst through after every pause. Not the mean: hosts do other things too.
+    A size must take long enough on both ranks: on a busy host, one may start when all that it receives is in its buffers
+    already.
     """
     plan = (ctypes.c_uint64 * 2)(FIRST_BYTES, 0)  # the lower rank's: bytes, and the how manieth that counts
     rates: list[float] = []
@@ -73,7 +75,7 @@ def _received_gbytes_per_s(comm: Communicator, peer: int) -> float:
             comm.send(room.send, peer)
             comm.recv(room.recv, peer)
         took_s = time.perf_counter() - began
-        if took_s < LONG_ENOUGH_S and size_bytes < MOST_BYTES:
+        if min(took_s, _of_peer(comm, peer, took_s)) < LONG_ENOUGH_S and size_bytes < MOST_BYTES:
             # Also while it counts: a pause of the host, or a burst after it, made too small a size look long enough.
             plan[:] = [size_bytes * 4, 0]
         elif (
@@ -86,6 +88,15 @@ def _received_gbytes_per_s(comm: Communicator, peer: int) -> float:
             rates.clear()  # those of a smaller size
         if repeat:
             rates.append(size_bytes / took_s / 1e9)
+
+
+def _of_peer(comm: Communicator, peer: int, took_s: float) -> float:
+    """Send a time (s) to the peer, and return the peer's."""
+    mine, theirs = (ctypes.c_double * 1)(took_s), (ctypes.c_double * 1)()
+    with comm.group():
+        comm.send(mine, peer)
+        comm.recv(theirs, peer)
+    return theirs[0]
 
 
 class _Room:
