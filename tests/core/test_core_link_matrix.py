@@ -15,8 +15,8 @@ from shaped_networks import Networks
 MEASURE = ("-m", "collective_core.link_matrix")
 # The shell execs twice, so that the process that the test knows is the rank.
 INSIDE = ("sh", "-c", 'exec ip netns exec "$TEST_NETNS" "$@"', "inside", sys.executable)
-# Memory carries 1.1 GB/s on an idle machine and 0.03 on one with 16 processes for 2 cores, the link 0.005. A burst after
-# a pause raises that.
+# Memory carries 1.1 GB/s on an idle machine and 0.03 on one with 16 processes for 2 cores, the link 0.005. A burst
+# after a pause raises that.
 FASTER = 3
 USED = """
 import numpy

@@ -54,8 +54,8 @@ def _received_gbytes_per_s(comm: Communicator, peer: int) -> float:
     """Exchange ever more with the peer until that takes long enough to be timed; then the median of some times.
 
     Not the best: what shapes a line lets a burst through after every pause. Not the mean: hosts do other things too.
-    A size must take long enough on both ranks: on a busy host, one may start when all that it receives is in its buffers
-    already.
+    A size must take long enough on both ranks: on a busy host, one may start when its buffers already hold all that it
+    receives.
     """
     plan = (ctypes.c_uint64 * 2)(FIRST_BYTES, 0)  # the lower rank's: bytes, and the how manieth that counts
     rates: list[float] = []
