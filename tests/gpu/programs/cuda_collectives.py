@@ -28,6 +28,12 @@ def check(name: str, got: torch.Tensor, wanted: torch.Tensor) -> None:
     assert torch.equal(got.cpu(), wanted), (rank, name, got.cpu().flatten()[:8], wanted.flatten()[:8])
 
 
+def uneven_blocks() -> None:
+    output = torch.empty(rank + 1, device=gpu)
+    dist.reduce_scatter(output, [torch.ones(of + 1, device=gpu) for of in range(size)])
+    check("reduce_scatter of a list of several sizes", output, torch.full((rank + 1,), float(size)))
+
+
 def reductions() -> None:
     types = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32,
              torch.int64, torch.int16)  # fmt: skip
@@ -98,6 +104,16 @@ def reductions() -> None:
     )
     dist.all_reduce(sparse)
     check("sparse", sparse.to_dense(), torch.tensor([1.0] * size + [2.0 * size]))
+
+
+def to_itself() -> None:
+    """Only one rank calls: the first use of the device must not wait for the others."""
+    if rank == 0:
+        sent, received = torch.arange(5.0, device=gpu), torch.empty(5, device=gpu)
+        calls = [dist.P2POp(dist.irecv, received, 0), dist.P2POp(dist.isend, sent, 0)]
+        for work in dist.batch_isend_irecv(calls):
+            work.wait()
+        check("a send to itself", received, torch.arange(5.0))
 
 
 def copies() -> None:
@@ -226,7 +242,9 @@ def both_devices() -> None:
         assert torch.equal(tensor.cpu(), torch.full((2000,), float(step * size))), step
 
 
+to_itself()
 reductions()
+uneven_blocks()
 copies()
 order()
 both_devices()

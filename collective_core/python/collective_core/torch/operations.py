@@ -187,6 +187,18 @@ def check_one_per_rank(blocks: Sequence[torch.Tensor], like: torch.Tensor, size:
         raise refuse("the tensors of all ranks must agree in size and type")
 
 
+def check_own_block(blocks: Sequence[torch.Tensor], own: torch.Tensor, rank: int, size: int) -> None:
+    """Raise CollectiveCoreError unless there is a block of one type per rank, and this rank's has the size of `own`."""
+    if len(blocks) != size:
+        raise refuse(f"expected one tensor per rank ({size}), got {len(blocks)}")
+    if any(block.dtype != own.dtype for block in blocks):
+        raise refuse(f"the tensors of all ranks must have the type of the result, {own.dtype}")
+    if blocks[rank].numel() != own.numel():
+        raise refuse(
+            f"the tensor of this rank ({rank}) has {blocks[rank].numel()} elements, the result {own.numel()}"
+        )
+
+
 def check_blocks(large: torch.Tensor, small: torch.Tensor, size: int) -> None:
     if large.numel() != size * small.numel() or large.dtype != small.dtype:
         raise refuse(f"the larger tensor must have {size} times the elements of the other and its type")

@@ -14,6 +14,7 @@ from collective_core.torch.operations import (
     Operations,
     check_blocks,
     check_one_per_rank,
+    check_own_block,
     joined,
     reduction_of,
 )
@@ -113,8 +114,17 @@ class Reductions(Operations):
     def reduce_scatter(
         self, outputs: Sequence[torch.Tensor], inputs: Sequence[Sequence[torch.Tensor]], opts: Any = None
     ) -> WorkBase:
-        """Reduce a list with one tensor per rank; each rank keeps its own."""
+        """Reduce a list with one tensor per rank; each rank keeps its own. The tensors may differ in size."""
         output, blocks = only_one(outputs), list(inputs[0])
+        if len({block.numel() for block in blocks}) > 1:
+            rank = self._communicator.rank
+            check_own_block(blocks, output, rank, self._communicator.size)
+            return self._submit(
+                "reduce_scatter",
+                opts,
+                lambda way: [self._reduce_scatter_uneven(way, output, blocks, reduction_of(opts))],
+                blocks,
+            )
         check_one_per_rank(blocks, output, self._communicator.size)
         return self._submit(
             "reduce_scatter",
@@ -148,6 +158,16 @@ class Reductions(Operations):
             ],
             inputs,
         )
+
+    def _reduce_scatter_uneven(
+        self, way: Way, output: torch.Tensor, blocks: Sequence[torch.Tensor], op: object
+    ) -> torch.Tensor:
+        # Reduced whole: the library scatters blocks of one size.
+        whole = torch.cat([block.detach().flatten() for block in blocks])
+        begin = sum(block.numel() for block in blocks[: way.rank])
+        own = self._reduce(way, whole, op)[begin : begin + output.numel()]
+        copy_back(output, own.view(output.shape))
+        return output
 
     # Their names in torch before 2.13.
     _reduce_scatter_base = reduce_scatter_single

@@ -106,7 +106,7 @@ class Transfers(Operations):
     def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int = 0) -> WorkBase:
         """Send a tensor to a rank. The tag does not change the order; a receiver on the host checks it."""
         tensor = only_one(tensors)
-        if self._defers(tensor, "send"):
+        if self._defers(tensor, "send", dst):
             return self._defer("send", f"to rank {dst}", tensor, dst, is_send=True)
         dense = as_dense(tensor)
         return self._submit_transfer(
@@ -120,7 +120,7 @@ class Transfers(Operations):
     def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int = 0) -> WorkBase:
         """Receive the next tensor that a rank sent; size, type and tag must agree (on a device, only the size)."""
         tensor = only_one(tensors)
-        if self._defers(tensor, "recv"):
+        if self._defers(tensor, "recv", src):
             return self._defer("recv", f"from rank {src}", tensor, src, is_send=False)
         dense = landing(tensor)
         conclude = self._landed(tensor, dense)
@@ -136,7 +136,7 @@ class Transfers(Operations):
     def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int = 0) -> WorkBase:
         """Receive the next tensor that any rank sent with that tag; `_source_rank` of the work is who it was."""
         tensor = only_one(tensors)
-        if self._defers(tensor, "recv"):
+        if self._defers(tensor, "recv", None):
             raise refuse(
                 "a CUDA tensor cannot be received from any rank: name the source, or receive on the CPU"
             )
@@ -154,9 +154,14 @@ class Transfers(Operations):
             "recvAnySource", "from any rank", tensor, post, conclude, lambda: sources[0].rank
         )
 
-    def _defers(self, tensor: torch.Tensor, name: str) -> bool:
-        """Return whether a tensor is sent or received by its device."""
+    def _defers(self, tensor: torch.Tensor, name: str, peer: int | None) -> bool:
+        """Return whether a tensor is sent or received by its device.
+
+        One that a rank sends to itself goes through the host: the first use of the device needs all ranks.
+        """
         self._expect_open(name)
+        if peer == self._communicator.rank:
+            return False
         device = device_of([tensor])
         return device is not None and self._on_device(device, name, self._default_limit)
 
