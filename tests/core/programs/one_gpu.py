@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import torch
+import torch.nn.parallel._functions
 from torch.overrides import TorchFunctionMode
 
 # Methods whose integer argument is a device.
@@ -43,6 +44,9 @@ def use_device_zero(ranks: int) -> None:
     torch.cuda.set_device = lambda _: set_device(0)
     torch.cuda.current_stream = lambda _=None: current_stream(0)
     torch.cuda.synchronize = lambda _=None: synchronize(0)
+    properties, stream_of = torch.cuda.get_device_properties, torch.nn.parallel._functions._get_stream
+    torch.cuda.get_device_properties = lambda _=None: properties(0)
+    torch.nn.parallel._functions._get_stream = lambda device: stream_of(_mapped(device))
     enter = torch.cuda.device.__init__
 
     def device(self: Any, which: Any) -> None:

@@ -6,7 +6,7 @@ BACKEND is gloo, nccl or ccore; without names, all tests of torch's class. The t
 of them apply, and they know nothing of ccore. So that is decided for NAME, which is gloo unless said otherwise, and the
 groups are then made with BACKEND: ccore is excused from nothing that NAME is not excused from.
 
-As nccl, the tests use CUDA tensors, and all ranks use device 0 (one_gpu.py).
+As nccl, the tests use CUDA tensors. Where there are fewer devices than ranks, all ranks use device 0 (one_gpu.py).
 
 Ranks are forked from this process, which has imported torch and started nothing: 0.1 s instead of 3 s for each. Those
 that use CUDA are spawned.
@@ -73,6 +73,9 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
     group.monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)
 
 
+get_backend = dist.get_backend
+
+
 class Posing(str):
     """A backend's name that also equals the one that it poses as, for tests that ask in their course."""
 
@@ -95,7 +98,7 @@ class Suite(distributed_test.TestDistBackend, distributed_test.DistributedTest._
     @classmethod
     def _run(cls, rank: int, *arguments: Any, **more: Any) -> None:
         pose()
-        if ARGUMENTS.posed == "nccl":
+        if ARGUMENTS.posed == "nccl" and torch.cuda.device_count() < ARGUMENTS.world_size:
             one_gpu.use_device_zero(ARGUMENTS.world_size)
             one_gpu.use_a_host_per_rank(rank)
         super()._run(rank, *arguments, **more)
@@ -138,6 +141,7 @@ def pose() -> None:
     distributed_test.BACKEND = Posing(ARGUMENTS.backend)
     if ARGUMENTS.backend == "ccore":
         dist.monitored_barrier = monitored_barrier
+        dist.get_backend = lambda group=None: Posing(get_backend(group))
 
 
 def main() -> None:
