@@ -10,14 +10,21 @@ from clusterctl.facts.model.node import NodeFacts
 _PORT = 18600
 _RAIL_S = 40
 _MOST_RAILS = 16
-# Of each rail its own port, so that a client never reaches the server of another rail.
+_TRIES = 20
+# Of each rail its own port, so that a client never reaches the server of another rail. perftest serves one client: if
+# that one is cut off, or none comes in time, the next try of the client needs another server.
 _SERVER = """\
 program=$1; shift
 command -v timeout >/dev/null || exit 127
 port=$1; shift
 for rail in "$@"; do
   device=${rail%%=*}
-  timeout 40 "$program" -d "$device" -p "$port" -F $OPTIONS
+  tries=0
+  until timeout 40 "$program" -d "$device" -p "$port" -F $OPTIONS; do
+    tries=$((tries + 1))
+    [ "$tries" -lt "$TRIES" ] || exit 1
+    sleep 1
+  done
   port=$((port + 1))
 done
 """
@@ -32,7 +39,7 @@ for rail in "$@"; do
   tries=0
   until timeout 40 "$program" -d "$device" -p "$port" -F $OPTIONS "$peer"; do
     tries=$((tries + 1))
-    [ "$tries" -lt 20 ] || exit 1
+    [ "$tries" -lt "$TRIES" ] || exit 1
     sleep 1
   done
   port=$((port + 1))
@@ -74,15 +81,14 @@ def _kinds(facts: NodeFacts) -> str:
 
 
 def _row(name: str, title: str, program: str, options: str) -> AcceptRow:
+    env = {"OPTIONS": options, "TRIES": str(_TRIES)}
+
     def server(place: RowPlace) -> RowCommand:
-        return RowCommand(
-            ("sh", "-c", _SERVER, "sh", program, str(_PORT), *rails(place.facts)), env={"OPTIONS": options}
-        )
+        return RowCommand(("sh", "-c", _SERVER, "sh", program, str(_PORT), *rails(place.facts)), env=env)
 
     def client(place: RowPlace) -> RowCommand:
         return RowCommand(
-            ("sh", "-c", _CLIENT, "sh", program, place.peer, str(_PORT), *rails(place.facts)),
-            env={"OPTIONS": options},
+            ("sh", "-c", _CLIENT, "sh", program, place.peer, str(_PORT), *rails(place.facts)), env=env
         )
 
     deadline_s = 60.0 + _MOST_RAILS * _RAIL_S
