@@ -108,34 +108,41 @@ def bootstrap(
         cli.require_seconds(node_timeout, "--node-timeout")
     permits = permits_of.Permits(reboot or force_reboot, force_reboot, node_timeout)
     with Kept(_KEPT_CONNECTIONS) as kept:
-        if resume is not None:
-            if inventory is not None or local or limit is not None or only is not None or skip is not None:
-                raise UsageError(
-                    "--resume uses the inventory and the requirements of the run that it continues",
-                    hint="leave out INVENTORY, --local, --limit, --only and --skip",
+        with interrupt.changes_nothing(can_limit=resume is None):
+            if resume is not None:
+                if (
+                    inventory is not None
+                    or local
+                    or limit is not None
+                    or only is not None
+                    or skip is not None
+                ):
+                    raise UsageError(
+                        "--resume uses the inventory and the requirements of the run that it continues",
+                        hint="leave out INVENTORY, --local, --limit, --only and --skip",
+                    )
+                run = RunDir.open(resume, runs, "bootstrap", "apply").hold(label)
+                session = session_of(
+                    engine_of.stored_inventory(run), fanout=fanout, accept_new_host_keys=accept_new_host_keys
                 )
-            run = RunDir.open(resume, runs, "bootstrap", "apply").hold(label)
-            session = session_of(
-                engine_of.stored_inventory(run), fanout=fanout, accept_new_host_keys=accept_new_host_keys
-            )
-            stored, _ = journal.stored_options(run)
-            engine = permits.on(_engine(session, run, kept, judge.subjects_read(stored.only, stored.skip)))
-            prepared = _resumed(engine, run, rolling)
-        else:
-            session = open_session(
-                to_change(inventory, verb="bootstrap", local=local, dry_run=dry_run, assume_yes=yes),
-                limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys,
-            )  # fmt: skip
-            judge.refuse_nothing_to_judge(session.inventory.nodes, wanted, unwanted)
-            run = RunDir.create("bootstrap", runs, label)
-            engine = permits.on(_engine(session, run, kept, judge.subjects_read(wanted, unwanted)))
-            with interrupt.changes_nothing():
+                stored, _ = journal.stored_options(run)
+                engine = permits.on(
+                    _engine(session, run, kept, judge.subjects_read(stored.only, stored.skip))
+                )
+                prepared = _resumed(engine, run, rolling)
+            else:
+                session = open_session(
+                    to_change(inventory, verb="bootstrap", local=local, dry_run=dry_run, assume_yes=yes),
+                    limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys,
+                )  # fmt: skip
+                judge.refuse_nothing_to_judge(session.inventory.nodes, wanted, unwanted)
+                run = RunDir.create("bootstrap", runs, label)
+                engine = permits.on(_engine(session, run, kept, judge.subjects_read(wanted, unwanted)))
                 options = Options(wanted, unwanted, rolling)
                 prepared = engine_of.prepare(engine, session.inventory, options, run)
 
-        asks = not dry_run and not yes and not prepared.plan.is_empty
-        shown = Shown(engine, prepared.inventory, on_stdout=not as_json, on_screen=asks)
-        with interrupt.changes_nothing(can_limit=resume is None):
+            asks = not dry_run and not yes and not prepared.plan.is_empty
+            shown = Shown(engine, prepared.inventory, on_stdout=not as_json, on_screen=asks)
             shown.first(prepared, permits)
             declined = asks and not console.confirm(_question(prepared))
         ends = dry_run or declined or not _has_work(prepared, resumed=resume is not None)
@@ -148,6 +155,7 @@ def bootstrap(
         console.emit_json(document)
     elif not declined:
         console.data(_text(run, document, prepared, result, shown), look="plan")
+    _say_what_is_left(prepared, result, run)
     raise typer.Exit(1 if declined else exit_code(document, result))
 
 
@@ -156,8 +164,7 @@ def _resumed(engine: Engine, run: RunDir, given: Rolling) -> Prepared:
     from clusterctl.apply import bootstrap as engine_of
     from clusterctl.apply.rolling import Rolling
 
-    with interrupt.changes_nothing(can_limit=False):
-        prepared = engine_of.prepare_resumed(engine, run)
+    prepared = engine_of.prepare_resumed(engine, run)
     earlier = prepared.options.rolling
     rolling = Rolling(given.batch or earlier.batch, given.max_failures or earlier.max_failures)
     return replace(prepared, options=replace(prepared.options, rolling=rolling))
@@ -177,9 +184,8 @@ def _question(prepared: Prepared) -> str:
 def _applied(engine: Engine, prepared: Prepared, run: RunDir, shown: Shown) -> Result:
     from clusterctl.apply import bootstrap as engine_of
     from clusterctl.cli.session import say_failures
-    from clusterctl.inventory import nodeset
 
-    again = shlex.join(("clusterctl", "bootstrap", "--resume", str(run.path)))
+    again = _again(run)
     back = shlex.join(("clusterctl", "undo", prepared.inventory.source or "--local", "--run", run.id))
     try:
         result = engine_of.apply(engine, prepared, run, shown.later)
@@ -191,12 +197,25 @@ def _applied(engine: Engine, prepared: Prepared, run: RunDir, shown: Shown) -> R
     if not shown.on_stdout:
         say_failures(_failures(result))
     permits_of.say_not_started([n for n, o in result.outcomes.items() if not o.started])
+    return result
+
+
+def _again(run: RunDir) -> str:
+    return shlex.join(("clusterctl", "bootstrap", "--resume", str(run.path)))
+
+
+def _say_what_is_left(prepared: Prepared, result: Result | None, run: RunDir) -> None:
+    """Print last, below the result, how a run that was carried out continues."""
+    from clusterctl.inventory import nodeset
+
+    if result is None:
+        return
+    again = _again(run)
     if any(outcome.failure or outcome.failed for outcome in result.outcomes.values()):
         console.talk(f"hint: to do the remaining steps, once the cause is fixed: {again}")
     elif prepared.verdicts.failures:
         missed = nodeset.fold(prepared.verdicts.failures)
         console.talk(f"hint: to include {missed}, once clusterctl can reach it: {again}")
-    return result
 
 
 def _failures(result: Result) -> dict[str, Failure]:

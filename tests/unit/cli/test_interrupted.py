@@ -15,7 +15,7 @@ import pytest
 
 from clusterctl.apply import bootstrap as engine_of
 from clusterctl.apply.undo import Undo, UndoOutcome
-from clusterctl.cli import main
+from clusterctl.cli import main, session
 from clusterctl.cli.bench.run import terminable
 from clusterctl.cli.bootstrap import command as bootstrap
 from clusterctl.cli.bootstrap.shown import Shown
@@ -37,6 +37,13 @@ def test_a_bootstrap_says_how_to_go_on_and_how_to_go_back(tmp_path, monkeypatch,
     said = capsys.readouterr().err
     assert f"clusterctl bootstrap --resume {run.path}" in said
     assert f"clusterctl undo {place} --run {run.id}\n" in said
+
+
+def test_a_bootstrap_that_has_contacted_no_node_says_that_none_was_changed(tmp_path, monkeypatch, capsys):
+    (tmp_path / "inventory.yaml").write_text("version: 1\nnodes: [{name: a}]\n")
+    monkeypatch.setattr(session, "open_session", interrupted)
+    assert main.main(["bootstrap", "--yes", str(tmp_path / "inventory.yaml")]) == 130
+    assert capsys.readouterr().err == "No node was changed.\n"
 
 
 def test_an_undo_says_that_it_can_be_repeated(tmp_path, monkeypatch, capsys):
