@@ -18,7 +18,7 @@ from clusterctl.documents.accept import Accept, AcceptRequest, Tier
 if TYPE_CHECKING:
     from clusterctl.acceptance.engine import AcceptEngine
     from clusterctl.acceptance.limits import AcceptLimits
-    from clusterctl.acceptance.model import AcceptRow
+    from clusterctl.acceptance.model import AcceptRow, RowOutcome
     from clusterctl.acceptance.outcomes import OutcomeFile
     from clusterctl.cli.session import Session
     from clusterctl.facts.model.node import NodeFacts
@@ -228,8 +228,15 @@ def _rows(
         if far:
             progress.say("measuring again what differs from the fleet")
             engine.measure_again(far)
+        ran = _ran(rows, [o for o in outcomes.all if o.repeat == repeat])
         nodes = len(engine.ready)
-        progress.done = f"Ran {share(len(rows), len(rows), 'row')} on {share(nodes, nodes, 'node')}"
+        progress.done = f"Ran {share(ran, len(rows), 'row')} on {share(nodes, nodes, 'node')}"
+
+
+def _ran(rows: Sequence[AcceptRow], outcomes: Sequence[RowOutcome]) -> int:
+    """Return how many of the rows ran on at least one node."""
+    ran = {one.row for one in outcomes if not one.not_run and not one.not_applicable}
+    return sum(row.name in ran for row in rows)
 
 
 def _repeat(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from clusterctl.documents.accept import Accept, AcceptedRow, AcceptValue, RowStatus
+from clusterctl.documents.accept import Accept, AcceptedNode, AcceptedRow, AcceptValue, RowStatus
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.failures import failure_lines
 from clusterctl.report.text.folding import Kinds, named
@@ -93,6 +93,15 @@ def _range(values: Sequence[AcceptValue]) -> str:
     return f"{first.field} {span} {first.unit}" + (f", and {more} more" if more else "")
 
 
+def _is_replaced(name: str, node: AcceptedNode, found: Accept) -> bool:
+    """Return whether another row measured the same on a node, so that this one may stay without a result."""
+    other = next((title.also_measured_by for title in found.rows if title.row == name), None)
+    return any(
+        row.row == other and row.status not in (RowStatus.NOT_RUN, RowStatus.NOT_APPLICABLE)
+        for row in node.rows
+    )
+
+
 def _end(found: Accept) -> Iterator[str]:
     total = len(found.nodes)
     names = nodeset.fold(found.accepted) if found.accepted else "none"
@@ -105,7 +114,13 @@ def _end(found: Accept) -> Iterator[str]:
         node.name: [row.row for row in node.rows if row.status is RowStatus.NOT_RUN] for node in found.nodes
     }
     missing = dict.fromkeys(name for names in rows.values() for name in names)
-    needed = dict.fromkeys(name for node in found.nodes if not node.accepted for name in rows[node.name])
+    needed = dict.fromkeys(
+        name
+        for node in found.nodes
+        if not node.accepted
+        for name in rows[node.name]
+        if not _is_replaced(name, node, found)
+    )
     if missing:
         yield f"To run the rows that did not run, fix the cause, then: clusterctl accept --resume {found.run}"
     if needed:

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 from sample_acceptance import sample_acceptance
 
 from clusterctl.acceptance.document import exit_code
+from clusterctl.acceptance.model import RowStatus, Tier
+from clusterctl.documents.accept import AcceptRowTitle
 from clusterctl.report import accept_junit, accept_prometheus
 from clusterctl.report.html import accept_page, strip
 from clusterctl.report.text import accept as screen
@@ -23,6 +25,27 @@ def test_the_screen_names_every_fault_before_the_counts():
     assert "accepted: 4 of 8 nodes: gpu[01-02,06-07]" in text
     assert "--skip disk" in text
     assert (exit_code(FOUND), exit_code(FOUND, strict=True)) == (1, 1)
+
+
+def test_a_row_that_another_one_replaces_need_not_be_left_out():
+    """A node without DCGM is accepted without it, so that --skip names what keeps the node from being accepted."""
+    extra = AcceptRowTitle(row="dcgm-diag", title="DCGM", tier=Tier.VALIDATION, also_measured_by="gpu-gemm")
+
+    def with_extra(node):
+        rows = (
+            row.model_copy(update={"row": "dcgm-diag", "status": RowStatus.NOT_RUN, "values": ()})
+            for row in node.rows
+            if row.row == "gpu-gemm"
+        )
+        return node.model_copy(update={"rows": (*node.rows, *rows)})
+
+    nodes = tuple(with_extra(node) for node in FOUND.nodes)
+    found = FOUND.model_copy(update={"rows": (*FOUND.rows, extra), "nodes": nodes})
+    assert "--skip disk\n" in screen.text(found) + "\n"
+    unmeasured = FOUND.model_copy(
+        update={"rows": (*FOUND.rows, extra.model_copy(update={"also_measured_by": "hpl"})), "nodes": nodes}
+    )
+    assert "--skip dcgm-diag,disk\n" in screen.text(unmeasured) + "\n"
 
 
 def test_every_threshold_on_the_screen_has_its_source():
