@@ -190,13 +190,13 @@ def _inventory_apart(context: Any) -> str | None:
 
 
 def _elsewhere(error: Any, unknown: str) -> str | None:
-    """Suggest an option that resembles the unknown one; without any, return the commands that have it."""
+    """Return the commands that have the unknown option; without any, suggest one that resembles it."""
     from clusterctl.cli.description import described
     from clusterctl.cli.help import unknown_option
 
     known = [spelling for one in error.ctx.command.params for spelling in (*one.opts, *one.secondary_opts)]
-    error.possibilities = unknown_option.alike(unknown, known)
-    owners = [] if error.possibilities else unknown_option.owners(unknown, described(application()))
+    owners = unknown_option.owners(unknown, described(application()))
+    error.possibilities = [] if owners else unknown_option.alike(unknown, known)
     return f"{unknown} is an option of: {', '.join(owners)}" if owners else None
 
 

@@ -34,6 +34,7 @@ def test_case_and_punctuation_do_not_count(word: str, expected: list[str]) -> No
         ("bench --batchsize 3", "(Possible options: --batch-size)"),
         ("check --junitxml x", "(Possible options: --junit)"),
         ("check --resume x", "hint: --resume is an option of: bootstrap"),
+        ("check --local", "hint: --local is an option of: bootstrap"),
         (
             "inventory show a.yaml n1",
             "hint: give the inventory with -i: clusterctl inventory show -i INVENTORY NODE",
