@@ -140,7 +140,7 @@ def test_what_is_altered_on_the_way_is_a_failure_of_its_own(connect, small_farm,
 
 def test_accepting_new_host_keys(sshd_farm, connect):
     farm = sshd_farm(0, unknown=2, changed=1)
-    accepting = Connector(accept_new_host_keys=True, connect_timeout_s=8)
+    accepting = Connector(accept_new_host_keys=True, connect_timeout_s=60)
     before = farm.known_hosts.read_text()
     for index in (1, 2):
         assert connect(farm, index, accepting).run(("echo", "in")).text == "in\n"
@@ -423,7 +423,7 @@ def test_an_alias_of_the_host_key_is_known_without_a_port(sshd_farm, connect, mo
     found = failure(connect(farm).run, ("true",))
     assert found.kind is FailureKind.HOST_KEY_UNKNOWN and " as the-lab" in found.message
     assert "ssh-keyscan" not in found.hint and "--accept-new-host-keys" in found.hint
-    accepting = Connector(accept_new_host_keys=True, connect_timeout_s=8)
+    accepting = Connector(accept_new_host_keys=True, connect_timeout_s=60)
     assert connect(farm, 0, accepting).run(("true",)).returncode == 0
     assert farm.known_hosts.read_text() == f"the-lab {kind} {key}\n"
     asked = subprocess.run(
@@ -435,5 +435,5 @@ def test_an_alias_of_the_host_key_is_known_without_a_port(sshd_farm, connect, mo
     assert asked.returncode == 0, asked.stderr
     stranger = farms.public_key(farms.make_key(farm.directory / "stranger"))
     farm.known_hosts.write_text(f"the-lab {stranger}\n")
-    changed = Connector(accept_new_host_keys=True, connect_timeout_s=8)
+    changed = Connector(accept_new_host_keys=True, connect_timeout_s=60)
     assert failure(connect(farm, 0, changed).run, ("true",)).kind is FailureKind.HOST_KEY_CHANGED

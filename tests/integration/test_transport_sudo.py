@@ -38,7 +38,7 @@ def connect(sshd_farm, monkeypatch):
             there = farm.nodes[0]
             node = Node(name=there.name, address=there.address, port=there.port, user=account.name,
                         identity_file=str(farm.identity_file), **settings)  # fmt: skip
-            transport = (connector or Connector(connect_timeout_s=8))(node)
+            transport = (connector or Connector(connect_timeout_s=60))(node)
             stack.callback(transport.close)
             return transport
 
@@ -96,7 +96,7 @@ def test_the_password_is_in_no_argument_and_no_environment_of_the_node(connect, 
 
 def test_a_password_that_a_person_is_asked_for(connect, system_user):
     asked = []
-    connector = Connector(connect_timeout_s=8, ask_sudo_password=lambda: asked.append(1) or PASSWORD)
+    connector = Connector(connect_timeout_s=60, ask_sudo_password=lambda: asked.append(1) or PASSWORD)
     transport = connect(system_user(sudo="(ALL) ALL", password=PASSWORD), connector)
     assert transport.run(("id", "-u")).returncode == 0 and not asked
     assert transport.run(("id", "-u"), as_root=True).text == "0\n"
