@@ -153,6 +153,13 @@ def need(driver: labs.Driver) -> None:
 
 
 @pytest.fixture(scope="session")
+def shared() -> Iterator[ExitStack]:
+    """What takes down the labs of all tests; where a failed test gets a second try (``run_again``), before that one."""
+    yield _shared
+    _shared.close()
+
+
+@pytest.fixture(scope="session")
 def clusterctl_wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """clusterctl's own wheel in two versions that differ in nothing else."""
     first, second = built_images.two_wheels(tmp_path_factory)
@@ -160,7 +167,7 @@ def clusterctl_wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
 
 
 @pytest.fixture(scope="session")
-def docker_engine(tmp_path_factory: pytest.TempPathFactory) -> None:
+def docker_engine(shared: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A docker engine that answers: this machine's own, or one started for these tests and ended after them."""
     if os.geteuid() != 0:
         missing("it needs root")
@@ -172,7 +179,7 @@ def docker_engine(tmp_path_factory: pytest.TempPathFactory) -> None:
     log_path = tmp_path_factory.mktemp("dockerd") / "log"
     with log_path.open("wb") as log:
         process = subprocess.Popen((dockerd,), stdout=log, stderr=log)
-    _shared.callback(_end, process)
+    shared.callback(_end, process)
     deadline = time.monotonic() + 90
     while not _engine_answers():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -198,15 +205,15 @@ def _engine_answers() -> bool:
 
 
 @pytest.fixture(scope="session")
-def qemu_lab(tmp_path_factory: pytest.TempPathFactory) -> LabSession:
+def qemu_lab(shared: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> LabSession:
     """Two guests with PCIe root ports, Soft-RoCE and a kernel of their own."""
     need("qemu")
-    return _up(LabOptions(driver="qemu", nodes=2, directory=tmp_path_factory.mktemp("qemu") / "lab"))
+    return _up(LabOptions(driver="qemu", nodes=2, directory=tmp_path_factory.mktemp("qemu") / "lab"), shared)
 
 
-def _up(options: LabOptions) -> LabSession:
+def _up(options: LabOptions, shared: ExitStack) -> LabSession:
     session = LabSession(labs.up(options))
-    _shared.callback(labs.down, options.directory)
+    shared.callback(labs.down, options.directory)
     return session
 
 
@@ -236,7 +243,9 @@ def three_guests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSessio
 
 
 @pytest.fixture(scope="session")
-def docker_lab(docker_engine: None, tmp_path_factory: pytest.TempPathFactory) -> LabSession:
+def docker_lab(
+    docker_engine: None, shared: ExitStack, tmp_path_factory: pytest.TempPathFactory
+) -> LabSession:
     """Two containers with SSH and Open MPI, and with this Python environment inside."""
     need("docker")
     checkout = str(Path(__file__).resolve().parents[2])
@@ -247,4 +256,4 @@ def docker_lab(docker_engine: None, tmp_path_factory: pytest.TempPathFactory) ->
         mounts=(BindMount(checkout, checkout, read_only=True),),
         with_python=True,
     )
-    return _up(options)
+    return _up(options, shared)
