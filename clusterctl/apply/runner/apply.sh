@@ -44,7 +44,7 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
       # An earlier part was interrupted after the change, maybe before it noted what undo needs.
       if [ "$kind" = install_packages ] && ! finish_install_packages "$1" late; then
         fail "$seq" "$requirement"
-      elif close_entry; then record "$seq" changed; else reason="the journal in $STATE cannot be written (disk full or read-only?)"; fail "$seq" "$requirement"; fi
+      elif close_entry; then record "$seq" changed; else journal_failed; fail "$seq" "$requirement"; fi
     else
       record "$seq" unchanged
     fi

@@ -64,6 +64,9 @@ put() { # FILE TEXT: replace a file of the journal atomically
   printf '%s\n' "$2" 2>/dev/null >"$1.tmp" && flush "$1.tmp" && mv -f "$1.tmp" "$1" && flush "${1%/*}"
 }
 
+# The reason of a failure, also for what succeeds and then cannot be noted.
+journal_failed() { reason="the journal in $STATE cannot be written (disk full or read-only?)"; }
+
 keep() { printf '%s' "$2" >"$new/$1"; }
 
 kept() { # NAME -> $value, including trailing newlines
@@ -75,7 +78,7 @@ claim() { # TEXT: note, before a retry, what this run will write; open_entry not
   [ -z "$again" ] || ours "$1" || {
     claimed="$value${value:+$newline}$1"
     unseal wrote && put "$entry/wrote" "$claimed" && reseal
-  } || { reason="the journal in $STATE cannot be written (disk full or read-only?)"; return 1; }
+  } || { journal_failed; return 1; }
 }
 
 ours() { # TEXT: did this run write it, in this or an earlier attempt? -> $value, all that it wrote
@@ -256,7 +259,7 @@ open_run() {
 }
 
 open_entry() { # KEY KIND REQUIREMENT DESCRIPTION ARGUMENTS...: write the prior value to the journal before any change
-  reason="the journal in $STATE cannot be written (disk full or read-only?)"
+  journal_failed
   open_run || return 1
   last=0000
   for found in "$STATE/journal/$RUN"/[0-9]*; do
@@ -273,7 +276,7 @@ open_entry() { # KEY KIND REQUIREMENT DESCRIPTION ARGUMENTS...: write the prior 
   "prior_$open_kind" "$@" || return 1
   # The signal that ends this run may also have ended a tool, whose incomplete output must not be used.
   [ -z "$gone" ] || { reason='the run was interrupted'; return 1; }
-  reason="the journal in $STATE cannot be written (disk full or read-only?)"
+  journal_failed
   now
   keep begin "$stamp" && seal "${new%/*}" "${new##*/}" && flush "$new"/* "$new" &&
     mv "$new" "$STATE/journal/$RUN/$number" && flush "$STATE/journal/$RUN" || return 1

@@ -189,7 +189,7 @@ note_brings() { # DIRECTORY: add what apt simulated there to the list of package
 brings_more() { # PACKAGE...: note what newer package lists would install in addition to the journal entry
   # An installation that cannot be simulated fails as well, and its error explains why.
   simulated=$(apt -s --no-upgrade --no-install-recommends install "$@" 2>/dev/null) || return 0
-  reason="the journal in $STATE cannot be written (disk full or read-only?)"
+  journal_failed
   printf '%s\n' "$simulated" >"$entry/simulated" && unseal brings configured && note_brings "$entry" && reseal
 }
 

@@ -200,7 +200,7 @@ main_undo() {
       esac
       if undo_step && [ -z "$gone" ]; then
         now && put "$entry/undone" "$stamp" && record "$number" changed && continue
-        reason="the journal in $STATE cannot be written (disk full or read-only?)"
+        journal_failed
       fi
     fi
     left=1
