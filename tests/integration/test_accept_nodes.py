@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import slowed_cpu
+import small_arrays
 from sshd_farm import children_of, wait_for_listeners
 
 # All nodes share the CPUs of this machine, so that healthy ones differ by more than real ones do.
@@ -26,12 +27,6 @@ comparisons:
     fail: 0.9
     spread: 0.1
     source: a test
-"""
-# Arrays of the size that fits this machine's cache take longer to fill on a busy machine than the row measures, and no
-# node then has a rate. With small ones, each round takes milliseconds.
-SMALL_ARRAYS = """\
-#!/bin/sh
-exec {stress_ng} --stream-l3-size 2M "$@"
 """
 
 
@@ -51,7 +46,7 @@ def farm_of_three(sshd_farm, tmp_path, tier_unavailable):
         tier_unavailable("stress-ng is not installed")
     tools = tmp_path / "bin"
     tools.mkdir()
-    (tools / "stress-ng").write_text(SMALL_ARRAYS.format(stress_ng=stress_ng))
+    (tools / "stress-ng").write_text(small_arrays.script(stress_ng))
     (tools / "stress-ng").chmod(0o755)
     farm = sshd_farm(3)
     for node in farm.nodes:

@@ -8,22 +8,18 @@ import subprocess
 import time
 
 import pytest
+import small_arrays
 
 ROWS = "cpu-verify,cpu-memory,disk,preflight,drift,requirements"
 PLACE = "/usr/local/bin/stress-ng"
-# On a busy machine, arrays of the size that fits its cache take longer to fill than the row measures.
-SMALL_ARRAYS = """\
-#!/bin/sh
-exec /usr/bin/stress-ng --stream-l3-size 2M "$@"
-"""
 # Computes and verifies as the real one, and reports a hundredth of the memory's rate. A CPU quota would not do: on a
 # machine with other work, the other node gets no more CPU time than the quota allows.
-SLOW_MEMORY = """\
+SLOW_MEMORY = f"""\
 #!/bin/sh
-/usr/bin/stress-ng --stream-l3-size 2M "$@"
+/usr/bin/stress-ng {small_arrays.OPTIONS} "$@"
 status=$?
 if [ -e metrics.yaml ]; then
-  awk '/ memory-(read|write)-rate-/ { sub($2, $2 / 100) } { print }' metrics.yaml >slowed && mv slowed metrics.yaml
+  awk '/ memory-(read|write)-rate-/ {{ sub($2, $2 / 100) }} {{ print }}' metrics.yaml >slowed && mv slowed metrics.yaml
 fi
 exit "$status"
 """
@@ -32,7 +28,7 @@ exit "$status"
 @pytest.fixture
 def slow_node(docker_lab):
     """Let node2 have a slow memory, by the tool that measures it."""
-    for node, text in (("node1", SMALL_ARRAYS), ("node2", SLOW_MEMORY)):
+    for node, text in (("node1", small_arrays.script()), ("node2", SLOW_MEMORY)):
         docker_lab.run(node, f"printf %s {shlex.quote(text)} >{PLACE} && chmod 755 {PLACE}")
     try:
         yield "node2"
