@@ -197,7 +197,7 @@ def _elsewhere(error: Any, unknown: str) -> str | None:
     known = [spelling for one in error.ctx.command.params for spelling in (*one.opts, *one.secondary_opts)]
     owners = unknown_option.owners(unknown, described(application()))
     error.possibilities = [] if owners else unknown_option.alike(unknown, known)
-    return f"{unknown} is an option of: {', '.join(owners)}" if owners else None
+    return None if error.possibilities or not owners else f"{unknown} is an option of: {', '.join(owners)}"
 
 
 def _reword(error: Any) -> None:
