@@ -12,16 +12,21 @@ namespace {
 // Element i depends on i modulo this prime only, so a shifted or repeated block cannot pass as right.
 constexpr size_t kPeriod = 4099;
 
-// What rank contributes at i: small whole numbers. Of what is copied all are below 113, another prime. Sums stay
-// below 121, exact in bf16 (8 bits of mantissa) and without overflow in i8; of more than 60 ranks at most 60, in
-// turn, contribute 1 at a position, and the others 0.
+// The largest sum. Up to 120 all whole numbers are exact in bf16 (8 bits of mantissa) and fit i8; up to 8 they are exact
+// in E5M2 (3 bits).
+size_t largest_sum(cc_dtype dtype) { return dtype == CC_FLOAT8_E4M3 || dtype == CC_FLOAT8_E5M2 ? 8 : 120; }
+
+// What rank contributes at i: small whole numbers. Of what is copied all are below 113, another prime. Sums stay below
+// largest_sum(); of many ranks at most half as many, in turn, contribute 1 at a position, and the others 0.
 int contribution(size_t i, const Inputs& inputs, int rank) {
   const auto n = static_cast<size_t>(inputs.nranks);
   const auto r = static_cast<size_t>(rank);
   if (!inputs.reduces) return static_cast<int>((i + 7 * r) % 113);
   if (inputs.op == CC_PROD) return i % n == r ? 2 : 1;
-  if (n > 60) return (i + r) % ((n + 59) / 60) == 0 ? 1 : 0;
-  const size_t span = std::max<size_t>(2, 120 / n);
+  const size_t largest = largest_sum(inputs.dtype);
+  const size_t most = largest / 2;
+  if (n > most) return (i + r) % ((n + most - 1) / most) == 0 ? 1 : 0;
+  const size_t span = std::max<size_t>(2, largest / n);
   return static_cast<int>((i + 7 * r) % std::min<size_t>(span, 100));
 }
 
@@ -48,16 +53,16 @@ double reduction(size_t i, const Inputs& inputs) {
   return value;
 }
 
-// Independent of the library's own conversions: only finite values of small magnitude come here.
-uint16_t to_half(float value, int exponent_bits, int mantissa_bits) {
+// Independent of the library's own conversions: only finite values of small magnitude come here, none below zero.
+uint16_t to_small_float(float value, int exponent_bits, int mantissa_bits) {
   if (value == 0) return 0;
   int exponent = 0;
-  const double fraction = std::frexp(static_cast<double>(value), &exponent);  // value = fraction * 2^exponent
-  const double scaled = std::nearbyint(std::ldexp(fraction, mantissa_bits + 1));  // ties to even
+  std::frexp(static_cast<double>(value), &exponent);  // value = fraction * 2^exponent
   const int bias = (1 << (exponent_bits - 1)) - 1;
-  // A carry out of the mantissa raises the exponent by itself.
-  const int biased = exponent - 1 + bias;
-  const int mantissa = static_cast<int>(scaled) - (1 << mantissa_bits);
+  const int biased = std::max(1, exponent - 1 + bias);  // 1: also of subnormals, which lack the implied bit
+  const double scaled = std::ldexp(static_cast<double>(value), mantissa_bits + bias - biased);
+  // Ties to even. A carry out of the mantissa raises the exponent by itself.
+  const int mantissa = static_cast<int>(std::nearbyint(scaled)) - (1 << mantissa_bits);
   return static_cast<uint16_t>((biased << mantissa_bits) + mantissa);
 }
 
@@ -75,9 +80,9 @@ void encode(void* to, double value, int divisor, cc_dtype dtype) {
     case CC_FLOAT32:
       return store(to, static_cast<float>(value) / static_cast<float>(divisor));
     case CC_FLOAT16:
-      return store(to, to_half(static_cast<float>(value) / static_cast<float>(divisor), 5, 10));
+      return store(to, to_small_float(static_cast<float>(value) / static_cast<float>(divisor), 5, 10));
     case CC_BFLOAT16:
-      return store(to, to_half(static_cast<float>(value) / static_cast<float>(divisor), 8, 7));
+      return store(to, to_small_float(static_cast<float>(value) / static_cast<float>(divisor), 8, 7));
     case CC_INT8:
       return store(to, static_cast<int8_t>(whole));
     case CC_UINT8:
@@ -90,6 +95,12 @@ void encode(void* to, double value, int divisor, cc_dtype dtype) {
       return store(to, whole);
     case CC_UINT64:
       return store(to, static_cast<uint64_t>(whole));
+    case CC_FLOAT8_E4M3:
+      return store(to,
+                   static_cast<uint8_t>(to_small_float(static_cast<float>(value) / static_cast<float>(divisor), 4, 3)));
+    case CC_FLOAT8_E5M2:
+      return store(to,
+                   static_cast<uint8_t>(to_small_float(static_cast<float>(value) / static_cast<float>(divisor), 5, 2)));
   }
 }
 
@@ -102,7 +113,8 @@ std::vector<unsigned char> period(size_t first, size_t count, const Inputs& inpu
     const bool reduced = rank == kReduction;
     const double value = reduced ? reduction(i, inputs) : contribution(i, inputs, rank);
     const int divisor = reduced && inputs.op == CC_AVG ? inputs.nranks : 1;
-    encode(bytes.data() + k * element, value, divisor, inputs.dtype);
+    // What is only copied are bytes: few numbers would be left of them in 8-bit floats.
+    encode(bytes.data() + k * element, value, divisor, inputs.reduces || element > 1 ? inputs.dtype : CC_UINT8);
   }
   return bytes;
 }

@@ -9,10 +9,10 @@
 namespace ccore_perf {
 namespace {
 
-constexpr NamedDtype kDtypes[] = {{CC_INT8, "int8"},        {CC_UINT8, "uint8"},   {CC_INT32, "int32"},
-                                  {CC_UINT32, "uint32"},    {CC_INT64, "int64"},   {CC_UINT64, "uint64"},
-                                  {CC_FLOAT16, "half"},     {CC_FLOAT32, "float"}, {CC_FLOAT64, "double"},
-                                  {CC_BFLOAT16, "bfloat16"}};
+constexpr NamedDtype kDtypes[] = {{CC_INT8, "int8"},         {CC_UINT8, "uint8"},        {CC_INT32, "int32"},
+                                  {CC_UINT32, "uint32"},     {CC_INT64, "int64"},        {CC_UINT64, "uint64"},
+                                  {CC_FLOAT16, "half"},      {CC_FLOAT32, "float"},      {CC_FLOAT64, "double"},
+                                  {CC_BFLOAT16, "bfloat16"}, {CC_FLOAT8_E4M3, "f8e4m3"}, {CC_FLOAT8_E5M2, "f8e5m2"}};
 constexpr NamedRedop kRedops[] = {
     {CC_SUM, "sum"}, {CC_PROD, "prod"}, {CC_MAX, "max"}, {CC_MIN, "min"}, {CC_AVG, "avg"}};
 
@@ -179,7 +179,7 @@ std::string usage_text(const char* program) {
          " [-b minbytes] [-e maxbytes] [-i stepbytes | -f stepfactor] [-n iters] [-w warmup_iters]\n"
          "       [-c 0|1] [-o sum|prod|max|min|avg|all] [-d "
          "int8|uint8|int32|uint32|int64|uint64|half|float|double|"
-         "bfloat16|all]\n"
+         "bfloat16|f8e4m3|f8e5m2|all]\n"
          "       [-r root|all] [-a 0 rank 0 | 1 mean | 2 min | 3 max] [-R 0 | 1 registered buffers] [-T timeout_s]\n"
          "       [-g 1] [-t 1] [-h]\n"
          "Ranks come from mpirun (Open MPI, MPICH), srun or torchrun. Ranks on several hosts need\n"

@@ -58,11 +58,14 @@ typedef enum cc_dtype CC_INT_ENUM {
   CC_INT32 = 6,
   CC_UINT32 = 7,
   CC_INT64 = 8,
-  CC_UINT64 = 9
+  CC_UINT64 = 9,
+  CC_FLOAT8_E4M3 = 10, /* OCP FP8, as torch.float8_e4m3fn: numbers up to 448, NaN, no infinity */
+  CC_FLOAT8_E5M2 = 11  /* OCP FP8, as torch.float8_e5m2 */
 } cc_dtype;
 
-/* Integers wrap around. 16-bit floats are added in f32 and rounded once per hop. MIN and MAX propagate
- * NaN. AVG is the sum divided once by the number of ranks (integers: truncated toward zero). */
+/* Integers wrap around. 8-bit and 16-bit floats are added in f32 and rounded once per hop, to nearest even;
+ * what is too large becomes infinity, and 448 in E4M3. MIN and MAX propagate NaN. AVG is the sum divided once by
+ * the number of ranks (integers: truncated toward zero). */
 typedef enum cc_redop CC_INT_ENUM { CC_SUM = 0, CC_PROD = 1, CC_MIN = 2, CC_MAX = 3, CC_AVG = 4 } cc_redop;
 
 typedef enum cc_transport CC_INT_ENUM {

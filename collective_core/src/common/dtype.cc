@@ -8,8 +8,8 @@ struct DtypeRow {
   const char* name;
 };
 // In the order of cc_dtype.
-constexpr DtypeRow kDtypes[] = {{8, "f64"}, {4, "f32"}, {2, "f16"}, {2, "bf16"}, {1, "i8"},
-                                {1, "u8"},  {4, "i32"}, {4, "u32"}, {8, "i64"},  {8, "u64"}};
+constexpr DtypeRow kDtypes[] = {{8, "f64"}, {4, "f32"}, {2, "f16"}, {2, "bf16"}, {1, "i8"},     {1, "u8"},
+                                {4, "i32"}, {4, "u32"}, {8, "i64"}, {8, "u64"},  {1, "f8e4m3"}, {1, "f8e5m2"}};
 constexpr const char* kRedops[] = {"sum", "prod", "min", "max", "avg"};
 
 // The enums come through a C ABI, so any integer can arrive in them.

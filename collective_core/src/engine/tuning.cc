@@ -17,13 +17,14 @@
 namespace ccore {
 namespace {
 
-// 0: bytes are only moved; 1: reduced as they are; 2: converted to be reduced.
+// 0: bytes are only moved; 1: reduced as they are; 2 and 3: converted to be reduced.
 uint8_t dtype_class(Kind kind, cc_dtype dtype) {
   if (kind != Kind::all_reduce && kind != Kind::reduce && kind != Kind::reduce_scatter) return 0;
+  if (dtype == CC_FLOAT8_E4M3 || dtype == CC_FLOAT8_E5M2) return 3;
   return dtype == CC_FLOAT16 || dtype == CC_BFLOAT16 ? 2 : 1;
 }
 
-constexpr std::array<const char*, 3> kDtypeClasses = {"any", "32 and 64 bit or integer", "16-bit float"};
+constexpr std::array<const char*, 4> kDtypeClasses = {"any", "32 and 64 bit or integer", "16-bit float", "8-bit float"};
 
 // What the ranks say to each other in front of an operation. Its headers have that operation's call: of ranks that called
 // different ones, those for which an agreement is due are in one, and the others are not.

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "common/error.h"
+#include "reduce/float8.h"
 #include "reduce/half.h"
 #include "reduce/unaligned.h"
 
@@ -71,17 +72,27 @@ void sum_divide_integer(void* out, const void* a, const void* b, size_t count, u
 using ToFloat = void (*)(const void*, float*, size_t);
 using FromFloat = void (*)(const float*, void*, size_t);
 
-template <ToFloat to_float, FromFloat from_float, typename Op>
-void reduce_half(void* out, const void* a, const void* b, size_t count, unsigned divisor) {
+template <typename Format>
+void float8_to_floats(const void* from, float* to, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] = float8_to_f32<Format, float>(uint32_t{load<uint8_t>(from, i)});
+}
+
+template <typename Format>
+void floats_to_float8(const float* from, void* to, size_t count) {
+  for (size_t i = 0; i < count; ++i) store(to, i, static_cast<uint8_t>(f32_to_float8<Format, uint32_t>(from[i])));
+}
+
+template <size_t kElement, ToFloat to_float, FromFloat from_float, typename Op>
+void reduce_converted(void* out, const void* a, const void* b, size_t count, unsigned divisor) {
   constexpr size_t kBatch = 256;  // both operands stay in the first-level cache
   float x[kBatch];
   float y[kBatch];
   for (size_t done = 0; done < count; done += kBatch) {
     const size_t n = std::min(kBatch, count - done);
-    to_float(static_cast<const char*>(a) + 2 * done, x, n);
-    to_float(static_cast<const char*>(b) + 2 * done, y, n);
+    to_float(static_cast<const char*>(a) + kElement * done, x, n);
+    to_float(static_cast<const char*>(b) + kElement * done, y, n);
     for (size_t i = 0; i < n; ++i) x[i] = Op::template apply<float>(x[i], y[i], divisor);
-    from_float(x, static_cast<char*>(out) + 2 * done, n);
+    from_float(x, static_cast<char*>(out) + kElement * done, n);
   }
 }
 
@@ -94,9 +105,13 @@ ReduceFunction by_dtype(cc_dtype dtype) {
     case CC_FLOAT32:
       return reduce<float, Op>;
     case CC_FLOAT16:
-      return reduce_half<f16_to_f32, f32_to_f16, Op>;
+      return reduce_converted<2, f16_to_f32, f32_to_f16, Op>;
     case CC_BFLOAT16:
-      return reduce_half<bf16_to_f32, f32_to_bf16, Op>;
+      return reduce_converted<2, bf16_to_f32, f32_to_bf16, Op>;
+    case CC_FLOAT8_E4M3:
+      return reduce_converted<1, float8_to_floats<E4M3>, floats_to_float8<E4M3>, Op>;
+    case CC_FLOAT8_E5M2:
+      return reduce_converted<1, float8_to_floats<E5M2>, floats_to_float8<E5M2>, Op>;
     default:
       break;
   }

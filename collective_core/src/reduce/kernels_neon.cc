@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "reduce/float8.h"
 #include "reduce/kernels.h"
 
 namespace ccore {

@@ -10,7 +10,7 @@
 namespace test {
 namespace {
 
-bool is_float(cc_dtype dtype) { return dtype <= CC_BFLOAT16; }
+bool is_float(cc_dtype dtype) { return dtype <= CC_BFLOAT16 || dtype >= CC_FLOAT8_E4M3; }
 bool is_signed(cc_dtype dtype) { return dtype == CC_INT8 || dtype == CC_INT32 || dtype == CC_INT64; }
 
 // Bits of mantissa with the implied one, and of exponent.
@@ -26,6 +26,10 @@ Format format_of(cc_dtype dtype) {
       return {24, 8};
     case CC_FLOAT16:
       return {11, 5};
+    case CC_FLOAT8_E4M3:
+      return {4, 4};
+    case CC_FLOAT8_E5M2:
+      return {3, 5};
     default:
       return {8, 8};
   }
@@ -126,12 +130,14 @@ Data random_input(cc_dtype dtype, size_t count, int rank, unsigned seed) {
   for (size_t i = 0; i < count; ++i) {
     uint64_t bits = random();
     if (is_float(dtype)) {
-      // Sign and fraction at random, magnitude in [1/8, 8): finite, and sums cancel.
+      // Sign and fraction at random, magnitude in [1/8, 8), of E4M3, which ends at 448, in [1/2, 2): products are finite,
+      // and sums cancel.
       const Format format = format_of(dtype);
       const int stored = format.mantissa - 1;
       const auto bias = (uint64_t{1} << (format.exponent - 1)) - 1;
       const uint64_t fraction = bits & ((uint64_t{1} << stored) - 1);
-      bits = (bits >> 63) << (8 * size - 1) | (bias - 3 + (bits >> 60 & 3) + (bits >> 58 & 2)) << stored | fraction;
+      const uint64_t power = format.exponent < 5 ? 2 + (bits >> 60 & 1) : (bits >> 60 & 3) + (bits >> 58 & 2);
+      bits = (bits >> 63) << (8 * size - 1) | (bias - 3 + power) << stored | fraction;
     }
     std::memcpy(data.data() + i * size, &bits, size);
   }

@@ -10,7 +10,8 @@
 namespace test {
 namespace {
 
-constexpr cc_dtype kTypes[] = {CC_INT8, CC_UINT8, CC_INT32, CC_FLOAT16, CC_BFLOAT16, CC_FLOAT32, CC_FLOAT64};
+constexpr cc_dtype kTypes[] = {CC_INT8,    CC_UINT8,   CC_INT32,       CC_FLOAT16,    CC_BFLOAT16,
+                               CC_FLOAT32, CC_FLOAT64, CC_FLOAT8_E4M3, CC_FLOAT8_E5M2};
 constexpr size_t kElements = 700;
 constexpr size_t kFirst = 4000;  // over the end of the period of the contributions
 

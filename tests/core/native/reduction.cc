@@ -1,4 +1,5 @@
-// Kernels on their own: 16-bit conversions over all bit patterns, NaN, unaligned memory.
+// Kernels on their own: 8-bit and 16-bit conversions over all bit patterns, NaN, unaligned memory.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -6,6 +7,7 @@
 
 #include "cases.h"
 #include "expect.h"
+#include "reduce/float8.h"
 #include "reduce/half.h"
 #include "reduce/kernels.h"
 
@@ -61,6 +63,48 @@ void rounding_is_the_same_on_both_paths() {
   EXPECT(ccore::f32_to_bf16(257.0f) == 0x4380, "a tie goes to even");
 }
 
+// The value of a pattern by the definition of the format; NaN for what is none.
+double float8_value(unsigned bits, int mantissa_bits, int bias, unsigned infinity, bool has_infinity) {
+  const unsigned magnitude = bits & 0x7f;
+  const auto exponent = static_cast<int>(magnitude >> mantissa_bits);
+  const auto mantissa = static_cast<int>(magnitude & ((1u << mantissa_bits) - 1));
+  double value = exponent == 0 ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
+                               : std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
+  if (magnitude >= infinity) value = std::numeric_limits<double>::quiet_NaN();
+  if (magnitude == infinity && has_infinity) value = std::numeric_limits<double>::infinity();
+  return bits & 0x80 ? -value : value;
+}
+
+// All patterns to f32 and back, and between neighbours: just below, at and just above where rounding changes.
+template <typename Format>
+void float8_conversions(int mantissa_bits, int bias, unsigned infinity, bool has_infinity, uint32_t too_large) {
+  const auto value_of = [&](unsigned bits) { return float8_value(bits, mantissa_bits, bias, infinity, has_infinity); };
+  const auto narrowed = [](float value) { return ccore::f32_to_float8<Format, uint32_t>(value); };
+  for (uint32_t bits = 0; bits < 256; ++bits) {
+    const double wanted = value_of(bits);
+    const float got = ccore::float8_to_f32<Format, float>(bits);
+    if (std::isnan(wanted)) {
+      EXPECT(std::isnan(got) && narrowed(got) == (bits | 0x7f), "NaN ", bits);
+      continue;
+    }
+    EXPECT(static_cast<double>(got) == wanted && std::signbit(got) == (bits >= 0x80), bits, " is ", got);
+    EXPECT(narrowed(got) == bits, bits, " came back as ", narrowed(got));
+    if (std::isinf(wanted)) continue;
+    const double step =
+        std::ldexp(1.0, std::max(1, static_cast<int>((bits & 0x7f) >> mantissa_bits)) - bias - mantissa_bits);
+    const float sign = bits >= 0x80 ? -1 : 1;
+    const auto tie = static_cast<float>(std::abs(wanted) + step / 2);
+    const uint32_t next = std::min((bits & 0x7f) + 1, too_large) | (bits & 0x80);
+    EXPECT(narrowed(sign * std::nextafter(tie, 0.0f)) == bits, "below the tie above ", bits);
+    EXPECT(narrowed(sign * tie) == (bits % 2 == 0 ? bits : next), "the tie above ", bits);
+    EXPECT(narrowed(sign * std::nextafter(tie, 1e9f)) == next, "above the tie above ", bits);
+  }
+  for (const float large : {1e6f, 3e38f, std::numeric_limits<float>::infinity()}) {
+    EXPECT(narrowed(large) == too_large && narrowed(-large) == (too_large | 0x80), large, ": ", narrowed(large));
+  }
+  EXPECT(narrowed(1e-40f) == 0 && narrowed(-1e-10f) == 0x80, "what is tiny is a zero with its sign");
+}
+
 void nan_wins_in_min_and_max() {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const cc_redop op : {CC_MIN, CC_MAX}) {
@@ -96,6 +140,8 @@ void no_alignment_is_needed() {
 
 void reduction() {
   conversions();
+  float8_conversions<ccore::E4M3>(3, 7, 0x7f, false, 0x7e);
+  float8_conversions<ccore::E5M2>(2, 15, 0x7c, true, 0x7c);
   rounding_is_the_same_on_both_paths();
   nan_wins_in_min_and_max();
   no_alignment_is_needed();
