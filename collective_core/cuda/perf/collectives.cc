@@ -98,7 +98,7 @@ void run_collectives(Rank& rank, const Options& options) {
        {Which::kAllReduce, Which::kReduceScatter, Which::kAllGather, Which::kBroadcast, Which::kAllToAll}) {
     const bool reduces = which == Which::kAllReduce || which == Which::kReduceScatter;
     double wrong_here = 0;
-    for (int dtype = CC_FLOAT64; dtype <= CC_UINT64; ++dtype) {
+    for (int dtype = 0; cc_dtype_size(static_cast<cc_dtype>(dtype)) != 0; ++dtype) {
       for (int op = CC_SUM; op <= (reduces ? CC_AVG : CC_SUM); ++op) {
         const size_t element = cc_dtype_size(static_cast<cc_dtype>(dtype));
         for (const size_t bytes : options.sizes) {

@@ -33,9 +33,9 @@ void run_soak(Rank& rank, const Options& options) {
   unsigned long long wrong = 0;
   while (done < options.operations) {
     for (int i = 0; i < 50 && done < options.operations; ++i, ++done) {
-      const auto dtype = static_cast<cc_dtype>(random() % 10);
+      const auto dtype = static_cast<cc_dtype>(random() % 12);
       const size_t element = cc_dtype_size(dtype);
-      const bool is_float = dtype <= CC_BFLOAT16;
+      const bool is_float = dtype <= CC_BFLOAT16 || dtype >= CC_FLOAT8_E4M3;
       const auto op = static_cast<cc_redop>(is_float ? random() % 5 : random() % 4);
       const double logarithm =
           std::uniform_real_distribution<>(3, std::log2(static_cast<double>(options.most_bytes)))(random);

@@ -6,6 +6,7 @@
 namespace cuda_perf {
 namespace {
 
+using ccore_cuda::Eight;
 using ccore_cuda::Wide;
 
 __device__ uint32_t hash(uint32_t seed, int rank, uint64_t index) {
@@ -34,6 +35,14 @@ __device__ __half value<__half>(uint32_t seed, int rank, uint64_t index) {
 template <>
 __device__ __nv_bfloat16 value<__nv_bfloat16>(uint32_t seed, int rank, uint64_t index) {
   return __float2bfloat16_rn(value<float>(seed, rank, index));
+}
+template <>
+__device__ Eight<ccore::E4M3> value<Eight<ccore::E4M3>>(uint32_t seed, int rank, uint64_t index) {
+  return Wide<Eight<ccore::E4M3>>::to(value<float>(seed, rank, index));
+}
+template <>
+__device__ Eight<ccore::E5M2> value<Eight<ccore::E5M2>>(uint32_t seed, int rank, uint64_t index) {
+  return Wide<Eight<ccore::E5M2>>::to(value<float>(seed, rank, index));
 }
 
 template <typename T>
@@ -96,6 +105,10 @@ void by_type(cc_dtype dtype, Body body) {
       return body(uint32_t{});
     case CC_INT64:
       return body(int64_t{});
+    case CC_FLOAT8_E4M3:
+      return body(Eight<ccore::E4M3>{});
+    case CC_FLOAT8_E5M2:
+      return body(Eight<ccore::E5M2>{});
     default:
       return body(uint64_t{});
   }

@@ -1,5 +1,6 @@
 #include "failure.h"
 
+#include <array>
 #include <cstring>
 
 #include "error.h"
@@ -10,9 +11,10 @@ namespace {
 uint32_t load(const uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 
 const char* name_of_type(int dtype) {
-  constexpr const char* kNames[] = {"float64", "float32", "float16", "bfloat16", "int8",
-                                    "uint8",   "int32",   "uint32",  "int64",    "uint64"};
-  return dtype >= 0 && dtype < 10 ? kNames[dtype] : "unknown type";
+  constexpr std::array kNames = {"float64", "float32", "float16", "bfloat16", "int8",        "uint8",
+                                 "int32",   "uint32",  "int64",   "uint64",   "float8 E4M3", "float8 E5M2"};
+  const auto index = static_cast<size_t>(dtype);
+  return index < kNames.size() ? kNames[index] : "unknown type";
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ int current_device() {
 std::vector<const void*> all_kernels(int ranks) {
   std::vector<const void*> all = copy_functions();
   for (const auto& some : {pull_functions(), exchange_functions()}) all.insert(all.end(), some.begin(), some.end());
-  for (int dtype = CC_FLOAT64; dtype <= CC_UINT64; ++dtype) {
-    const auto some = reduce_kernels(static_cast<cc_dtype>(dtype))->functions(ranks);
+  for (int dtype = 0; const ReduceKernels* kernels = reduce_kernels(static_cast<cc_dtype>(dtype)); ++dtype) {
+    const auto some = kernels->functions(ranks);
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -97,6 +97,10 @@ void start_fold_from_host(const FoldFromHost& fold, cc_dtype dtype, cudaStream_t
       return start<int64_t, false>(fold, stream);
     case CC_UINT64:
       return start<uint64_t, false>(fold, stream);
+    case CC_FLOAT8_E4M3:
+      return start<Eight<ccore::E4M3>, false>(fold, stream);
+    case CC_FLOAT8_E5M2:
+      return start<Eight<ccore::E5M2>, false>(fold, stream);
     default:
       throw Error(CC_ERROR_INVALID_ARGUMENT, "unknown data type");
   }

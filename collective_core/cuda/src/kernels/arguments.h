@@ -144,7 +144,7 @@ struct ReduceKernels {
 // Null for an unknown type.
 const ReduceKernels* reduce_kernels(cc_dtype dtype);
 extern const ReduceKernels kFloat64Kernels, kFloat32Kernels, kFloat16Kernels, kBfloat16Kernels, kInt8Kernels,
-    kUint8Kernels, kInt32Kernels, kUint32Kernels, kInt64Kernels, kUint64Kernels;
+    kUint8Kernels, kInt32Kernels, kUint32Kernels, kInt64Kernels, kUint64Kernels, kFloat8E4M3Kernels, kFloat8E5M2Kernels;
 
 void start_packet_copy(const PacketCopy& copy, const Peers& peers, cudaStream_t stream);
 std::vector<const void*> copy_functions();

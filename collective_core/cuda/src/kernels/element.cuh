@@ -7,10 +7,17 @@
 #include <cstdint>
 
 #include "collective_core/collective_core.h"
+#include "reduce/float8.h"
 
 namespace ccore_cuda {
 
-// The type in which elements are added: fp32 for 16-bit floats, which would lose bits at every step.
+// An element in one of the formats of reduce/float8.h.
+template <typename Format>
+struct Eight {
+  uint8_t bits;
+};
+
+// The type in which elements are added: fp32 for 8-bit and 16-bit floats, which would lose bits at every step.
 template <typename T>
 struct Wide {
   using type = T;
@@ -28,6 +35,16 @@ struct Wide<__nv_bfloat16> {
   using type = float;
   static __device__ __forceinline__ float from(__nv_bfloat16 value) { return __bfloat162float(value); }
   static __device__ __forceinline__ __nv_bfloat16 to(float value) { return __float2bfloat16_rn(value); }
+};
+template <typename Format>
+struct Wide<Eight<Format>> {
+  using type = float;
+  static __device__ __forceinline__ float from(Eight<Format> value) {
+    return ccore::float8_to_f32<Format, float>(uint32_t{value.bits});
+  }
+  static __device__ __forceinline__ Eight<Format> to(float value) {
+    return {static_cast<uint8_t>(ccore::f32_to_float8<Format, uint32_t>(value))};
+  }
 };
 
 // NaN wins in minimum and maximum, as in the library for the host.

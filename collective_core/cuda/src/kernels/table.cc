@@ -24,6 +24,10 @@ const ReduceKernels* reduce_kernels(cc_dtype dtype) {
       return &kInt64Kernels;
     case CC_UINT64:
       return &kUint64Kernels;
+    case CC_FLOAT8_E4M3:
+      return &kFloat8E4M3Kernels;
+    case CC_FLOAT8_E5M2:
+      return &kFloat8E5M2Kernels;
     default:
       return nullptr;
   }

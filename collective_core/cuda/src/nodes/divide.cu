@@ -1,10 +1,9 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "error.h"
+#include "kernels/element.cuh"
 #include "nodes/divide.h"
 
 namespace ccore_cuda::nodes {
@@ -15,15 +14,11 @@ constexpr size_t kBlocks = 1056;
 
 template <typename T>
 __device__ T quotient(T value, int divisor) {
-  return static_cast<T>(value / divisor);
-}
-template <>
-__device__ __half quotient<__half>(__half value, int divisor) {
-  return __float2half_rn(__half2float(value) / static_cast<float>(divisor));
-}
-template <>
-__device__ __nv_bfloat16 quotient<__nv_bfloat16>(__nv_bfloat16 value, int divisor) {
-  return __float2bfloat16_rn(__bfloat162float(value) / static_cast<float>(divisor));
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(value / divisor);  // the divisor may not fit the type
+  } else {
+    return Wide<T>::to(Wide<T>::from(value) / static_cast<typename Wide<T>::type>(divisor));
+  }
 }
 
 template <typename T>
@@ -74,6 +69,12 @@ void divide(void* data, size_t count, cc_dtype dtype, int divisor, cudaStream_t 
       break;
     case CC_UINT64:
       launch<uint64_t>(data, count, divisor, stream);
+      break;
+    case CC_FLOAT8_E4M3:
+      launch<Eight<ccore::E4M3>>(data, count, divisor, stream);
+      break;
+    case CC_FLOAT8_E5M2:
+      launch<Eight<ccore::E5M2>>(data, count, divisor, stream);
       break;
   }
   check(cudaGetLastError(), "dividing a sum");
