@@ -20,7 +20,7 @@ from collective_core.errors import LibraryNotFoundError
 
 PROGRAMS = Path(__file__).parent / "programs"
 CORE = Path(__file__).resolve().parents[2] / "collective_core"
-FLOAT32, UINT8, SUM = 1, 5, 0  # of collective_core
+FLOAT32, E4M3, SUM = 1, 10, 0  # of collective_core
 
 
 @pytest.fixture(scope="module")
@@ -96,12 +96,16 @@ def test_both_ranks_take_the_same_calls_in_the_same_order(libraries: Path, tmp_p
             "why": None,
         }
         counts = report["functions"]
-        # fp8 and the program's own operator are NCCL's.
-        assert counts["ncclAllReduce"] == {"taken": 3, "taken_bytes": 1216, "passed": 2, "passed_bytes": 20}
+        # The program's own operator is NCCL's.
+        assert counts["ncclAllReduce"] == {"taken": 4, "taken_bytes": 1220, "passed": 1, "passed_bytes": 16}
         assert (counts["ncclSend"]["taken"], counts["ncclRecv"]["taken"]) == (2, 2)
-        assert world.calls[rank][:2] == [f"0 all_reduce 4 {FLOAT32} {SUM}", f"0 all_gather 3 {UINT8}"]
+        assert world.calls[rank][:3] == [
+            f"0 all_reduce 4 {FLOAT32} {SUM}",
+            f"0 all_reduce 4 {E4M3} {SUM}",
+            f"0 all_gather 3 {E4M3}",
+        ]
         assert world.calls[rank][-1] == "1 abort"
-    grouped = [calls[2:-1] for calls in world.calls]
+    grouped = [calls[3:-1] for calls in world.calls]
     other = {0: "exchange to1:8 from1:8", 1: "exchange to0:8 from0:8"}
     # The ranks named the communicators in different orders, and each first its transfers.
     assert [line.replace(other[1], other[0]) for line in grouped[1]] == grouped[0]
@@ -121,6 +125,7 @@ def test_what_no_gpu_has_proven_is_nccls_by_default(libraries: Path, tmp_path: P
     assert differing.reports[0]["communicators"][0]["why"] == "rank 1: CCORE_NCCL differs from that of rank 0"
     world = World(libraries, tmp_path / "same", everywhere={"CCORE_NCCL": "1"})
     counts = world.reports[0]["functions"]
+    # Of the reductions, that of fp8 is left to NCCL too.
     assert (counts["ncclAllReduce"]["taken"], counts["ncclSend"]["taken"], counts["ncclSend"]["passed"]) == (
         3,
         0,

@@ -80,7 +80,7 @@ Result ncclReduceScatter(const void* send, void* recv, size_t count, int type, i
 Result ncclAllGather(const void* send, void* recv, size_t count, int type, Comm comm, Stream stream) {
   const size_t bytes = count * size_of(type);
   if (Communicator* by = taker_of_all(Function::all_gather, comm, bytes)) {
-    if (const auto dtype = moved_type(type)) {
+    if (const auto dtype = type_of(type)) {
       return take({Function::all_gather, by, send, recv, count, *dtype, CC_SUM, 0, stream, bytes});
     }
   }
@@ -91,7 +91,7 @@ Result ncclAllGather(const void* send, void* recv, size_t count, int type, Comm 
 Result ncclBroadcast(const void* send, void* recv, size_t count, int type, int root, Comm comm, Stream stream) {
   const size_t bytes = count * size_of(type);
   if (Communicator* by = taker(Function::broadcast, comm, bytes)) {
-    if (const auto dtype = moved_type(type)) {
+    if (const auto dtype = type_of(type)) {
       return take({Function::broadcast, by, send, recv, count, *dtype, CC_SUM, root, stream, bytes});
     }
   }

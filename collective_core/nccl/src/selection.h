@@ -19,10 +19,10 @@ enum class Place {
 
 // Bytes of an element of NCCL's type; 0 for a type that this library does not know.
 size_t size_of(int nccl_type);
-// The type of a reduction; none for one that collective_core cannot add.
+// None for a type that this library does not know.
+std::optional<cc_dtype> type_of(int nccl_type);
+// The type of a reduction; none for one that is left to NCCL.
 std::optional<cc_dtype> reduced_type(int nccl_type);
-// The type under which data is moved as it is.
-std::optional<cc_dtype> moved_type(int nccl_type);
 // None for operators that the program made.
 std::optional<cc_redop> operator_of(int nccl_operator);
 
