@@ -27,6 +27,15 @@ def test_collectives(program: Program) -> None:
         assert "transport shm" in one.output
 
 
+def test_float8_equals_torch_for_every_pair_of_patterns(program: Program) -> None:
+    # Of each type: operators, sizes, and what is checked of each; and PREMUL_SUM.
+    checks = 2 * (5 * 8 * 3 + 1)
+    ended = program("torch_float8.py", "cpu", size=2).finish()
+    assert [(one.returncode, one.output.splitlines()[-1]) for one in ended] == [
+        (0, f"{checks} checks")
+    ] * 2, ended
+
+
 def test_ddp_equals_a_single_process(program: Program, environment: dict[str, str]) -> None:
     alone = subprocess.run(
         (sys.executable, str(PROGRAMS / "torch_ddp.py"), "alone"),

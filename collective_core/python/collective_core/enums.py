@@ -18,6 +18,8 @@ class Dtype(IntEnum):
     UINT32 = 7
     INT64 = 8
     UINT64 = 9
+    FLOAT8_E4M3 = 10
+    FLOAT8_E5M2 = 11
 
 
 class Redop(IntEnum):

@@ -24,7 +24,7 @@ _NO_OPERATION = (
 )
 _BYTES = {
     Dtype.FLOAT64: 8, Dtype.FLOAT32: 4, Dtype.FLOAT16: 2, Dtype.BFLOAT16: 2, Dtype.INT8: 1, Dtype.UINT8: 1,
-    Dtype.INT32: 4, Dtype.UINT32: 4, Dtype.INT64: 8, Dtype.UINT64: 8,
+    Dtype.INT32: 4, Dtype.UINT32: 4, Dtype.INT64: 8, Dtype.UINT64: 8, Dtype.FLOAT8_E4M3: 1, Dtype.FLOAT8_E5M2: 1,
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import torch
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+FLOATS8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 INTEGERS = (torch.uint8, torch.int8, torch.int32, torch.int64)
 SHAPES = ((), (1,), (17,), (5, 3), (0, 4))
 checks = itertools.count(1)
@@ -50,12 +51,14 @@ def reduced(op: int, tensors: list[torch.Tensor]) -> torch.Tensor:
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    return {torch.bfloat16: 1e-2, torch.float16: 1e-3}.get(dtype, 1e-6)
+    # 8-bit floats are rounded at every hop.
+    of_type = {torch.bfloat16: 1e-2, torch.float16: 1e-3, torch.float8_e4m3fn: 0.2, torch.float8_e5m2: 0.5}
+    return of_type.get(dtype, 1e-6)
 
 
 def reductions() -> Iterator[tuple[torch.dtype, int, tuple[int, ...]]]:
     ops = (hvd.Sum, hvd.Average, hvd.Min, hvd.Max, hvd.Product)
-    return itertools.product((*FLOATS, *INTEGERS), ops, SHAPES)
+    return itertools.product((*FLOATS, *FLOATS8, *INTEGERS), ops, SHAPES)
 
 
 def equal(got: torch.Tensor, expected: torch.Tensor) -> None:
@@ -86,7 +89,7 @@ for dtype, op, shape in reductions():
     assert hvd.grouped_allreduce_(several, op=op)[0] is several[0]
     same(several[2], expected, what, near)
 
-for dtype, op in itertools.product((*FLOATS, *INTEGERS), (hvd.Sum, hvd.Average)):
+for dtype, op in itertools.product((*FLOATS, *FLOATS8, *INTEGERS), (hvd.Sum, hvd.Average)):
     for rows in (0, 1, SIZE, 2 * SIZE + 1):
         what = ("reducescatter", dtype, op, rows)
         least, more = divmod(rows, SIZE)

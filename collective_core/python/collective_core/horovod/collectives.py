@@ -48,7 +48,8 @@ def run(devices: Devices, request: Request, extents: list[list[int]]) -> Tensors
 def _scale(tensor: torch.Tensor, factor: float) -> None:
     if factor == 1.0:
         return
-    if tensor.is_floating_point() or tensor.is_complex():
+    # torch has no arithmetic on 8-bit floats.
+    if tensor.element_size() > 1 and (tensor.is_floating_point() or tensor.is_complex()):
         tensor.mul_(factor)
     else:
         tensor.copy_(tensor.to(torch.float64).mul_(factor))

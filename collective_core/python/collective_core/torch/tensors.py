@@ -22,6 +22,8 @@ _DTYPES = {
     torch.uint32: Dtype.UINT32,
     torch.int64: Dtype.INT64,
     torch.uint64: Dtype.UINT64,
+    torch.float8_e4m3fn: Dtype.FLOAT8_E4M3,
+    torch.float8_e5m2: Dtype.FLOAT8_E5M2,
 }
 
 
@@ -117,6 +119,12 @@ def copy_back(tensor: torch.Tensor, dense: torch.Tensor) -> None:
         tensor.detach().copy_(dense.view(tensor.shape), non_blocking=tensor.is_cuda)
 
 
+def multiplied(tensor: torch.Tensor, factor: float) -> torch.Tensor:
+    """Return a floating tensor by a factor; torch has no arithmetic on 8-bit floats, which go by float32."""
+    wide = tensor.float() if tensor.element_size() == 1 else tensor
+    return wide.mul(factor).to(tensor.dtype)
+
+
 def scaled(dense: torch.Tensor, op: object) -> tuple[torch.Tensor, object]:
     """Return what is to be summed, if the operator is PREMUL_SUM (each rank's tensor by its factor), and SUM.
 
@@ -125,7 +133,7 @@ def scaled(dense: torch.Tensor, op: object) -> tuple[torch.Tensor, object]:
     if op_code(op) != _PREMUL_SUM:
         return dense, op
     _, factor = op.__getstate__()  # type: ignore[attr-defined]  # torch shows the factor only to pickle
-    return dense.mul(factor).to(dense.dtype), dist.ReduceOp.SUM
+    return multiplied(dense, factor), dist.ReduceOp.SUM
 
 
 def for_copy(dense: torch.Tensor) -> Buffer:
