@@ -16,7 +16,10 @@ COLLECTIVES = (
 
 REDUCING = ("all_reduce", "reduce_scatter", "reduce")
 """The collectives that combine elements by an operator."""
-DATATYPES = ("float", "double", "half", "bfloat16", "int8", "uint8", "int32", "int64", "uint32", "uint64")
+DATATYPES = (
+    *("float", "double", "half", "bfloat16", "int8", "uint8", "int32", "int64"),
+    *("uint32", "uint64", "f8e4m3", "f8e5m2"),
+)
 """The types of elements, under the names of nccl-tests."""
 OPERATORS = ("sum", "prod", "max", "min", "avg")
 IN_EVERY_PROGRAM = {"datatype": DATATYPES[:8], "op": OPERATORS[:4]}
