@@ -85,7 +85,7 @@ def test_under_mpirun(all_reduce_perf: Path, mpirun: str, bare: dict[str, str], 
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(rank_lines(done.stdout)) == [str(rank) for rank in range(size)]
     rows = list(ROW.finditer(done.stdout))
-    assert len(rows) == 10 * 5 * 7
+    assert len(rows) == 12 * 5 * 7
     assert {row["wrong"] for row in rows} | {row["wrong_in"] for row in rows} == {"0"}
     assert "# Out of bounds values : 0 OK" in done.stdout
     assert "0-1 shm" in done.stdout

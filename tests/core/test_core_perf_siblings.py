@@ -93,7 +93,7 @@ def test_every_result_is_right(
     assert f"# Collective test concluded: {program.name}" in done.stdout
     assert "# Out of bounds values : 0 OK" in done.stdout
     rows = rows_of(done.stdout)
-    assert len(rows) == 10 * len(SIZES)
+    assert len(rows) == 12 * len(SIZES)
     assert {row["wrong"] for row in rows} == {"0"}
     assert {row["wrong_in"] for row in rows} == {"0" if program.in_place else "N/A"}
     assert {row["redop"] for row in rows} == {"sum" if program.reduces else "none"}
