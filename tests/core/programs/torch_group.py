@@ -13,6 +13,7 @@ from datetime import timedelta
 import collective_core.torch_backend  # noqa: F401  # registers ccore
 import torch
 import torch.distributed as dist
+from collective_core.torch.profile import begin_span, end_launch
 
 dist.init_process_group("ccore", timeout=timedelta(seconds=30))
 rank, size = dist.get_rank(), dist.get_world_size()
@@ -33,6 +34,10 @@ assert shapes == expected, shapes
 assert len(events) == len(expected) and all(event.cpu_time_total > 0 for event in events)
 # What the worker did is shown as asynchronous.
 assert {event.input_shapes[0][0] for event in events if event.is_async} >= {5}
+# And so is what this thread queues on a device.
+with torch.autograd.profiler.profile() as profile:
+    end_launch(begin_span("broadcast", []))
+assert [event.is_async for event in profile.function_events if event.name == "ccore:broadcast"] == [True]
 
 group.monitored_barrier(timedelta(seconds=20))
 group.monitored_barrier(timedelta(seconds=20), wait_all_ranks=True)

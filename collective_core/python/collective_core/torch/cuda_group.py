@@ -26,7 +26,7 @@ from collective_core.torch.cuda_library import Move
 from collective_core.torch.cuda_meeting import CudaMeeting
 from collective_core.torch.cuda_watchdog import LOOK_EVERY_S, CudaWatchdog
 from collective_core.torch.cuda_work import CudaWork, Launched, PromptWork, raw_stream
-from collective_core.torch.profile import begin_launch, end_launch
+from collective_core.torch.profile import begin_span, end_launch
 from collective_core.torch.ways import DeviceWay
 from collective_core.torch.work import CcoreBackendError
 
@@ -110,7 +110,7 @@ class CudaGroup:
         work = CudaWork(f"{name} on rank {self._rank}", device, self)
         self._meeting.expect_device(device, work.description)
         self.check(work.description)
-        span = begin_launch(name, tensors)
+        span = begin_span(name, tensors)
         try:
             with self._order, _cuda.device(device):
                 self.flush()

@@ -188,12 +188,14 @@ class PromptWork(CudaWork):
         self._raw = stream
         self._limit_s = limit_s
         self._result = result
+        keep(self)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """As CudaWork.wait."""
         if timeout or self._overseer.blocks_in_wait or raw_stream(self._device.index) != self._raw:
             return super().wait(timeout)
         self._overseer.check(self.description)
+        release(self)
         return True
 
     def _found(self) -> Launched:

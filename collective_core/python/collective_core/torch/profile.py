@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,14 +28,12 @@ def begin_span(name: str, tensors: Sequence[torch.Tensor]) -> torch.futures.Futu
     return ended
 
 
-def begin_launch(name: str, tensors: Sequence[torch.Tensor]) -> Any:
-    """Begin a span of the launch of an operation on a device, if this thread is being profiled, for `end_launch`."""
-    if not _autograd._profiler_enabled():
-        return None
-    return _autograd._record_function_with_args_enter(f"{BACKEND_NAME}:{name}", *tensors)
+def end_launch(span: torch.futures.Future[Any] | None) -> None:
+    """End the span of an operation that a device goes on with after this call.
 
-
-def end_launch(span: Any) -> None:
-    """End what `begin_launch` has begun."""
+    On another thread: torch's profiler takes a span for asynchronous if it ends on another thread than it began.
+    """
     if span is not None:
-        _autograd._record_function_with_args_exit(span)
+        ending = threading.Thread(target=span.set_result, args=(None,))
+        ending.start()
+        ending.join()

@@ -14,7 +14,7 @@ from collective_core.torch.cuda import device_of
 from collective_core.torch.cuda_library import Move
 from collective_core.torch.cuda_work import CudaWork
 from collective_core.torch.operations import Operations
-from collective_core.torch.profile import begin_launch, begin_span, end_launch
+from collective_core.torch.profile import begin_span, end_launch
 from collective_core.torch.tensors import (
     as_dense,
     as_it_reads,
@@ -175,7 +175,7 @@ class Transfers(Operations):
         work = CudaWork(name, tensor.device, self._cuda, None if is_send else peer)
         move = Move(dense.data_ptr(), dense.numel() * dense.element_size(), peer, is_send)
         landed = None if is_send or not is_copy else lambda: copy_back(tensor, dense)
-        span = begin_launch(kind, [tensor])
+        span = begin_span(kind, [tensor])
         try:
             self._cuda.defer(work, move, tensor, dense, landed)
         finally:
