@@ -102,7 +102,9 @@ def _name(net: Element) -> str:
 
 
 def _number(element: Element, name: str) -> int:
-    return whole(element.get(name) or "") & _LOCAL_ID
+    # NCCL 2.28 writes the devices of a graph in base 16.
+    text = element.get(name) or ""
+    return whole(text, 16 if text.startswith("0x") else 10) & _LOCAL_ID
 
 
 def _rate(element: Element, name: str) -> float | None:

@@ -67,6 +67,12 @@ def test_channels_of_one_order_are_counted_and_cards_have_names():
     assert nccl_dump.parse_graphs(GRAPHS.replace('<gpu dev="0"', f'<gpu dev="{1 << 56}"'), HGX)[0] == ring
 
 
+def test_devices_of_a_graph_in_base_16():
+    assert nccl_dump.parse_graphs(GRAPHS.replace(' dev="', ' dev="0x'), HGX) == nccl_dump.parse_graphs(
+        GRAPHS, HGX
+    )
+
+
 def test_equal_nodes_are_one_group_and_a_difference_is_named():
     good = replace(nccl_dump.parse_topology(HGX), graphs=nccl_dump.parse_graphs(GRAPHS, HGX))
     # Serial numbers and bus numbers differ between equal nodes.
