@@ -49,6 +49,8 @@ def sentence(document: Mapping[str, Any]) -> str:
         return ""
     reason = str(expected.get("reason") or "")
     verdict = expected.get("verdict")
+    if verdict == "unknown" and expected.get("expected_busbw_gbps") is not None:
+        return f"This run was not compared with the expected bandwidth: {reason}."
     if verdict == "unknown":
         return f"The expected bandwidth of this hardware is not known: {reason}."
     share = expected.get("share")

@@ -57,6 +57,19 @@ def test_what_is_not_known_is_said_and_not_drawn():
     assert bounds.sentence(collective().document) == ""
 
 
+def test_small_messages_are_not_compared_and_the_bound_is_known():
+    record = expected(collective())
+    document = record.document["proof"]["expected"] | {
+        "verdict": "unknown",
+        "reason": "measure larger messages",
+    }
+    record.document["proof"]["expected"] = document
+    assert bounds.sentence(record.document).startswith(
+        "This run was not compared with the expected bandwidth: "
+    )
+    assert bounds.lines(record.document)
+
+
 def test_a_comparison_has_the_line_that_all_runs_share():
     same = [expected(collective()), expected(collective(run="20261121T091500Z-bench-aaaa"))]
     assert bounds.common_lines([one.document for one in same]) == bounds.lines(same[0].document)
