@@ -18,6 +18,7 @@ CASES = (
     "cma",
     "cpu-reduce",
     "cpu-reduce-faulty",
+    "cuda-choice",
     "cuda-flags",
     "schedules",
     "schedules-all-reduce",

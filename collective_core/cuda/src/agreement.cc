@@ -4,11 +4,13 @@
 #include <cuda_runtime_api.h>
 #include <sys/random.h>
 
-#include <algorithm>
-#include <cstring>
+#include <cstdio>
 
+#include "device.h"
 #include "driver.h"
 #include "error.h"
+#include "path_choice.h"
+#include "protocol/layout.h"
 
 namespace ccore_cuda {
 namespace {
@@ -16,19 +18,15 @@ namespace {
 constexpr int kMpsEnabled = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED, of CUDA 12
 
 struct Capability {
-  uint64_t process;  // of ids, which repeat in containers, no two are equal
-  unsigned char device[16];
+  RankFacts facts;
   Wishes wishes;
-  int32_t node;
-  int32_t has_mps;
-  int32_t has_stream_operations;
   char device_name[64];
   char error[160];
 };
 
-enum class Link : uint8_t { kNone, kSelf, kThread, kSameDevice, kPeer };
-struct Links {
-  Link to[16];
+// Of one rank: which peers' memory it reaches.
+struct Reached {
+  uint8_t by_rank[kMostRanks];
 };
 
 uint64_t own_process() {
@@ -42,54 +40,49 @@ uint64_t own_process() {
 
 Capability own_capability(const Meeting& meeting, const Wishes& wishes, int device) {
   Capability own{};
-  own.process = own_process();
   own.wishes = wishes;
+  own.facts.process = own_process();
   cc_peer_info info{};
   info.size = sizeof info;
-  own.node = cc_comm_peer_info(meeting.comm(), meeting.rank(), &info) == CC_SUCCESS ? info.node : -1;
+  own.facts.node = cc_comm_peer_info(meeting.comm(), meeting.rank(), &info) == CC_SUCCESS ? info.node : -1;
   cudaDeviceProp properties{};
   const cudaError_t code = cudaGetDeviceProperties(&properties, device);
   if (code != cudaSuccess) {
     put(own.error, std::string("asking for the properties of the device: ") + reason_of(code));
     return own;
   }
-  std::memcpy(own.device, properties.uuid.bytes, sizeof own.device);
+  own.facts.uuid = uuid_of(device, properties);
+  own.facts.bus = bus_of(properties);
+  own.facts.has_mps = device_attribute(device, kMpsEnabled);
+  own.facts.has_stream_operations = has_stream_operations() ? 1 : 0;
+  own.facts.orders_remote_writes = orders_remote_writes(device) ? 1 : 0;
   std::snprintf(own.device_name, sizeof own.device_name, "%.63s", properties.name);
-  own.has_mps = device_attribute(device, kMpsEnabled);
-  own.has_stream_operations = has_stream_operations() ? 1 : 0;
   return own;
 }
 
-bool same_device(const Capability& a, const Capability& b) {
-  return std::memcmp(a.device, b.device, sizeof a.device) == 0;
-}
-
 // The device of a peer as this process counts them; -1 if CUDA_VISIBLE_DEVICES hides it.
-int ordinal_of(const Capability& peer) {
+int ordinal_of(const RankFacts& peer) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) return -1;
   for (int device = 0; device < count; ++device) {
     cudaDeviceProp properties{};
-    if (cudaGetDeviceProperties(&properties, device) == cudaSuccess &&
-        std::memcmp(properties.uuid.bytes, peer.device, sizeof peer.device) == 0) {
+    if (cudaGetDeviceProperties(&properties, device) == cudaSuccess && uuid_of(device, properties) == peer.uuid) {
       return device;
     }
   }
   return -1;
 }
 
-Link link_to(const Capability& own, const Capability& peer, int device) {
-  if (own.node != peer.node) return Link::kNone;
-  if (same_device(own, peer)) return own.process == peer.process ? Link::kThread : Link::kSameDevice;
+bool reaches(const RankFacts& own, const RankFacts& peer, int device) {
+  if (own.node != peer.node) return false;
+  if (own.uuid == peer.uuid) return true;
   const int other = ordinal_of(peer);
   int can = 0;
-  if (other < 0 || cudaDeviceCanAccessPeer(&can, device, other) != cudaSuccess || !can) return Link::kNone;
-  if (own.process == peer.process) {
-    const cudaError_t code = cudaDeviceEnablePeerAccess(other, 0);
-    cudaGetLastError();
-    if (code != cudaSuccess && code != cudaErrorPeerAccessAlreadyEnabled) return Link::kNone;
-  }
-  return Link::kPeer;
+  if (other < 0 || cudaDeviceCanAccessPeer(&can, device, other) != cudaSuccess || !can) return false;
+  if (own.process != peer.process) return true;
+  const cudaError_t code = cudaDeviceEnablePeerAccess(other, 0);
+  cudaGetLastError();
+  return code == cudaSuccess || code == cudaErrorPeerAccessAlreadyEnabled;
 }
 
 template <typename Value>
@@ -104,19 +97,6 @@ void require_equal(const std::vector<Capability>& all, Value Wishes::* member, c
 
 }  // namespace
 
-const char* name_of(cc_cuda_path path) {
-  switch (path) {
-    case CC_CUDA_PATH_STREAM:
-      return "stream";
-    case CC_CUDA_PATH_KERNEL:
-      return "kernel";
-    case CC_CUDA_PATH_HOST:
-      return "host";
-    default:
-      return "auto";
-  }
-}
-
 Agreement agree(const Meeting& meeting, const Wishes& wishes) {
   int device = 0;
   check(cudaGetDevice(&device), "asking for the current device");
@@ -126,74 +106,30 @@ Agreement agree(const Meeting& meeting, const Wishes& wishes) {
   require_equal(all, &Wishes::staging_bytes, "cc_cuda_options.staging_bytes");
   require_equal(all, &Wishes::packet_bytes, "CCORE_CUDA_PACKET_BYTES");
   require_equal(all, &Wishes::first_epoch, "cc_cuda_options.first_epoch");
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank].node != all[0].node) {
-      throw Error(CC_ERROR_INVALID_USAGE, "ranks 0 and " + std::to_string(rank) +
-                                              " are on different nodes; a handle serves the GPUs of one node");
-    }
-  }
   const auto self = static_cast<size_t>(meeting.rank());
-  Links own_links{};
+  Reached own{};
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    own_links.to[rank] = rank == self ? Link::kSelf : link_to(all[self], all[rank], device);
+    own.by_rank[rank] = rank == self || reaches(all[self].facts, all[rank].facts, device);
   }
-  const auto links = meeting.exchange(own_links);
+  RankTable table;
+  for (const Reached& row : meeting.exchange(own)) {
+    table.reaches.emplace_back(row.by_rank, row.by_rank + all.size());
+  }
+  for (const Capability& one : all) table.ranks.push_back(one.facts);
 
+  const PathChoice choice = choose_path(table, wishes.path);
+  if (choice.result != CC_SUCCESS) throw Error(choice.result, choice.reason);
   Agreement result{};
-  std::string unreachable, crowded;
-  int pairs[5] = {};
-  for (size_t a = 0; a < all.size(); ++a) {
-    result.processes.push_back(all[a].process);
-    if (same_device(all[a], all[self])) {
-      ++result.ranks_on_device;
-      if (all[a].process == all[self].process) ++result.threads_on_device;
-    }
-    for (size_t b = a + 1; b < all.size(); ++b) {
-      const Link link = std::min(links[a].to[b], links[b].to[a]);
-      ++pairs[static_cast<int>(link)];
-      const std::string pair = std::to_string(a) + " and " + std::to_string(b);
-      if (link == Link::kNone && unreachable.empty()) unreachable = pair;
-      if (link == Link::kSameDevice && !all[a].has_mps && crowded.empty()) crowded = pair;
-    }
-  }
-  result.takes_turns = !crowded.empty();
-  std::string reason;
-  if (wishes.path != CC_CUDA_PATH_AUTO) {
-    result.path = wishes.path;
-    reason = "as requested";
-    if (wishes.path != CC_CUDA_PATH_HOST && !unreachable.empty()) {
-      throw Error(CC_ERROR_INVALID_USAGE, std::string("the path '") + name_of(wishes.path) +
-                                              "' needs peer access, and ranks " + unreachable +
-                                              " have none; set CCORE_CUDA_PATH=host or auto");
-    }
-  } else if (!unreachable.empty()) {
-    result.path = CC_CUDA_PATH_HOST;
-    reason = "ranks " + unreachable + " have no peer access";
-  } else if (!crowded.empty()) {
-    result.path = CC_CUDA_PATH_STREAM;
-    reason = "ranks " + crowded + " are processes that share a GPU without MPS";
-  } else {
-    result.path = CC_CUDA_PATH_KERNEL;
-    reason = "every pair has peer access, and ranks of one GPU run at the same time";
-  }
-  if (result.path == CC_CUDA_PATH_STREAM) {
-    for (size_t rank = 0; rank < all.size(); ++rank) {
-      if (!all[rank].has_stream_operations) {
-        throw Error(CC_ERROR_SYSTEM, "rank " + std::to_string(rank) +
-                                         ": the driver cannot queue memory operations on streams; it needs CUDA 11.7");
-      }
-    }
-  }
-  result.description = std::string("path ") + name_of(result.path) + " (" + reason + "), " +
+  result.path = choice.path;
+  for (const RankFacts& facts : table.ranks) result.processes.push_back(facts.process);
+  result.ranks_on_device = ranks_on_device(table.ranks, self);
+  result.most_threads = choice.most_threads;
+  result.takes_turns = choice.takes_turns;
+  result.description = std::string("path ") + name_of(result.path) + " (" + choice.reason + "), " +
                        std::to_string(all.size()) + (all.size() == 1 ? " rank" : " ranks");
-  constexpr const char* kNames[] = {"without peer access", "", "of one process and GPU", "of processes on one GPU",
-                                    "between GPUs with peer access"};
-  for (const int link : {0, 2, 3, 4}) {
-    if (pairs[link])
-      result.description +=
-          ", " + std::to_string(pairs[link]) + (pairs[link] == 1 ? " pair " : " pairs ") + kNames[link];
-  }
-  result.description += std::string("; ") + all[self].device_name + (all[self].has_mps ? " with MPS" : " without MPS");
+  if (!choice.pairs.empty()) result.description += ", " + choice.pairs;
+  result.description +=
+      std::string("; ") + all[self].device_name + (all[self].facts.has_mps ? " with MPS" : " without MPS");
   return result;
 }
 

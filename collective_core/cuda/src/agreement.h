@@ -22,14 +22,12 @@ struct Agreement {
   cc_cuda_path path;
   std::string description;
   std::vector<uint64_t> processes;
-  int ranks_on_device;    // of the rank's own device, itself included
-  int threads_on_device;  // those of its process among them
-  bool takes_turns;       // some ranks are processes that share a GPU without MPS
+  int ranks_on_device;  // of the rank's own device, itself included
+  int most_threads;     // the most ranks of one process, the same on all ranks
+  bool takes_turns;     // some ranks are processes that share a GPU without MPS
 };
 
 // Collective. Throws on all ranks if one cannot take part or wishes something else.
 Agreement agree(const Meeting& meeting, const Wishes& wishes);
-
-const char* name_of(cc_cuda_path path);
 
 }  // namespace ccore_cuda

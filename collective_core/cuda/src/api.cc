@@ -7,6 +7,7 @@
 #include <string>
 
 #include "collective_core/collective_core_cuda.h"
+#include "device.h"
 #include "driver.h"
 #include "environment.h"
 #include "group.h"
@@ -44,8 +45,7 @@ cc_result cc_cuda_device_identity(unsigned char identity[16]) {
     ccore_cuda::check(cudaGetDevice(&device), "asking for the current device");
     cudaDeviceProp properties{};
     ccore_cuda::check(cudaGetDeviceProperties(&properties, device), "asking for the properties of the device");
-    static_assert(sizeof properties.uuid.bytes == 16, "a UUID has 16 bytes");
-    std::memcpy(identity, properties.uuid.bytes, 16);
+    std::memcpy(identity, ccore_cuda::uuid_of(device, properties).data(), 16);
   });
 }
 
@@ -59,7 +59,7 @@ cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda*
     }
     require(given.staging_bytes == 0 || given.staging_bytes >= kLeastStagingBytes,
             "cc_cuda_options.staging_bytes is less than 65536");
-    require(given.path >= CC_CUDA_PATH_AUTO && given.path <= CC_CUDA_PATH_HOST,
+    require(given.path >= CC_CUDA_PATH_AUTO && given.path <= CC_CUDA_PATH_DEVICE,
             "cc_cuda_options.path is not a cc_cuda_path");
     require(given.timeout_ms >= 0, "cc_cuda_options.timeout_ms is negative");
     int size = 0;

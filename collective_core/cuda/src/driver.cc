@@ -10,12 +10,6 @@
 namespace ccore_cuda {
 namespace {
 
-template <typename Function>
-Function driver_function(const char* name) {
-  static void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  return reinterpret_cast<Function>(driver ? dlsym(driver, name) : nullptr);
-}
-
 auto batch_function() {
   using Function = CUresult (*)(CUstream, unsigned int, CUstreamBatchMemOpParams*, unsigned int);
   static const auto found = driver_function<Function>("cuStreamBatchMemOp_v2");
@@ -23,6 +17,11 @@ auto batch_function() {
 }
 
 }  // namespace
+
+void* driver_symbol(const char* name) {
+  static void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  return driver ? dlsym(driver, name) : nullptr;
+}
 
 std::optional<Allocation> allocation_of(const void* address) {
   using Function = CUresult (*)(unsigned int, CUpointer_attribute*, void**, CUdeviceptr);

@@ -10,6 +10,13 @@
 
 namespace ccore_cuda {
 
+// Null if there is no driver, or it does not have the function.
+void* driver_symbol(const char* name);
+template <typename Function>
+Function driver_function(const char* name) {
+  return reinterpret_cast<Function>(driver_symbol(name));
+}
+
 // The allocation that an address of device memory lies in. Its number is never used twice in a process.
 struct Allocation {
   uint64_t number;

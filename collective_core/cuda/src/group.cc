@@ -78,8 +78,9 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
   context_.staging = staging_.get();
   context_.service = service_.get();
   context_.most_staging_bytes = static_cast<size_t>(wishes.staging_bytes);
-  if (agreement_.threads_on_device > 1) {
-    // An allocation waits for the kernels of the process, and these for a rank that may wait for the allocation.
+  if (agreement_.most_threads > 1) {
+    // An allocation waits for the kernels of the process, and these for a rank that may wait for the allocation. Ranks
+    // that are alone in their process take part: operations are cut into the same parts on all ranks.
     context_.most_staging_bytes = std::min(context_.most_staging_bytes, kStagingOfThreadsBytes);
     meeting_.all_or_none([&] { staging_->reserve(context_.most_staging_bytes); });
   }

@@ -72,3 +72,4 @@ class CudaPath(IntEnum):
     STREAM = 1
     KERNEL = 2
     HOST = 3
+    DEVICE = 4

@@ -12,6 +12,7 @@ CaseTable case_table() {
       {"choose", choose},
       {"costs", costs},
       {"cpu-reduce", cpu_reduce},
+      {"cuda-choice", cuda_choice},
       {"cuda-flags", cuda_flags},
       {"desync", desync},
       {"endurance", endurance},

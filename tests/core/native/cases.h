@@ -25,6 +25,7 @@ void fuzz();
 void seals();
 void recorder();
 void cma();
+void cuda_choice();
 void cuda_flags();
 void siblings();
 void siblings_failures();
