@@ -5,15 +5,18 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "collective_core/collective_core_cuda.h"
 #include "device.h"
+#include "device_scope.h"
 #include "driver.h"
 #include "environment.h"
 #include "group.h"
 #include "guard.h"
 
 struct cc_cuda {
+  ccore_cuda::DeviceContext context;
   std::unique_ptr<ccore_cuda::Group> group;
 };
 
@@ -31,6 +34,13 @@ void require_buffers(const cc_cuda* handle, const void* send, const void* recv, 
 }
 
 void require_op(cc_redop op) { require(op >= CC_SUM && op <= CC_AVG, "unknown reduction operator"); }
+
+// Runs a call with the device of its handle current: the thread may have another.
+template <typename Body>
+void on_device(const cc_cuda* handle, Body body) {
+  const ccore_cuda::DeviceScope scope(handle->context);
+  body(handle->group.get());
+}
 
 cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
@@ -71,10 +81,9 @@ cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda*
     wishes.packet_bytes = environment.packet_bytes;
     wishes.blocks = environment.blocks;
     wishes.first_epoch = given.first_epoch;
-    auto made = std::make_unique<cc_cuda>();
-    made->group = std::make_unique<ccore_cuda::Group>(
+    auto group = std::make_unique<ccore_cuda::Group>(
         comm, wishes, given.timeout_ms ? given.timeout_ms : ccore_cuda::timeout_of(comm));
-    *handle = made.release();
+    *handle = new cc_cuda{ccore_cuda::DeviceContext::current(), std::move(group)};
   });
 }
 
@@ -97,7 +106,9 @@ cc_result cc_cuda_all_reduce(cc_cuda* handle, const void* send, void* recv, size
   return guarded([&] {
     require_buffers(handle, send, recv, count, dtype);
     require_op(op);
-    if (count) handle->group->all_reduce(send, recv, count, dtype, op, as_stream(stream));
+    if (count == 0) return;
+    on_device(handle,
+              [&](ccore_cuda::Group* group) { group->all_reduce(send, recv, count, dtype, op, as_stream(stream)); });
   });
 }
 
@@ -106,7 +117,10 @@ cc_result cc_cuda_reduce_scatter(cc_cuda* handle, const void* send, void* recv, 
   return guarded([&] {
     require_buffers(handle, send, recv, recv_count, dtype);
     require_op(op);
-    if (recv_count) handle->group->reduce_scatter(send, recv, recv_count, dtype, op, as_stream(stream));
+    if (recv_count == 0) return;
+    on_device(handle, [&](ccore_cuda::Group* group) {
+      group->reduce_scatter(send, recv, recv_count, dtype, op, as_stream(stream));
+    });
   });
 }
 
@@ -114,7 +128,9 @@ cc_result cc_cuda_all_gather(cc_cuda* handle, const void* send, void* recv, size
                              void* stream) {
   return guarded([&] {
     require_buffers(handle, send, recv, send_count, dtype);
-    if (send_count) handle->group->all_gather(send, recv, send_count, dtype, as_stream(stream));
+    if (send_count == 0) return;
+    on_device(handle,
+              [&](ccore_cuda::Group* group) { group->all_gather(send, recv, send_count, dtype, as_stream(stream)); });
   });
 }
 
@@ -124,7 +140,10 @@ cc_result cc_cuda_broadcast(cc_cuda* handle, const void* send, void* recv, size_
     require(handle != nullptr, "handle is null");
     require(root >= 0 && root < handle->group->size(), "root is not a rank");
     require_buffers(handle, recv, recv, count, dtype);
-    if (count) handle->group->broadcast(send ? send : recv, recv, count, dtype, root, as_stream(stream));
+    if (count == 0) return;
+    on_device(handle, [&](ccore_cuda::Group* group) {
+      group->broadcast(send ? send : recv, recv, count, dtype, root, as_stream(stream));
+    });
   });
 }
 
@@ -137,7 +156,8 @@ cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, s
       require(one.bytes == 0 || (one.send == nullptr) != (one.recv == nullptr),
               "a transfer needs either send or recv, not both or none");
     }
-    if (count) handle->group->exchange(transfers, count, as_stream(stream));
+    if (count == 0) return;
+    on_device(handle, [&](ccore_cuda::Group* group) { group->exchange(transfers, count, as_stream(stream)); });
   });
 }
 
@@ -149,7 +169,7 @@ cc_result cc_cuda_poll(cc_cuda* handle, const char** text) {
 cc_result cc_cuda_wait(cc_cuda* handle, int64_t timeout_ms) {
   return guarded([&] {
     require(handle && timeout_ms > 0, "handle is null, or timeout_ms is not positive");
-    handle->group->wait(timeout_ms);
+    on_device(handle, [&](ccore_cuda::Group* group) { group->wait(timeout_ms); });
   });
 }
 
@@ -161,7 +181,10 @@ cc_result cc_cuda_abort(cc_cuda* handle) {
 }
 
 cc_result cc_cuda_destroy(cc_cuda* handle) {
-  return guarded([&] { delete handle; });
+  return guarded([&] {
+    if (handle) on_device(handle, [&](ccore_cuda::Group*) { handle->group.reset(); });
+    delete handle;
+  });
 }
 
 const char* cc_cuda_last_error(void) { return ccore_cuda::last_error().c_str(); }

@@ -3,8 +3,10 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "collective_core/collective_core_cuda_nodes.h"
+#include "device_scope.h"
 #include "guard.h"
 #include "nodes/nodes.h"
 
@@ -13,6 +15,11 @@ struct cc_cuda_residual {
 };
 
 struct cc_cuda_nodes {
+  // Made with the device current; then its context is known.
+  explicit cc_cuda_nodes(std::unique_ptr<ccore_cuda::nodes::Nodes> made)
+      : context(ccore_cuda::DeviceContext::current()), nodes(std::move(made)) {}
+
+  const ccore_cuda::DeviceContext context;
   std::unique_ptr<ccore_cuda::nodes::Nodes> nodes;
   std::atomic_flag in_use = ATOMIC_FLAG_INIT;
 };
@@ -27,9 +34,10 @@ using ccore_cuda::nodes::Call;
 constexpr int64_t kChunkBytes = int64_t{4} << 20;
 constexpr int kChunks = 4;
 
+// The only operation of a handle, with the handle's device current.
 class Hold {
  public:
-  explicit Hold(cc_cuda_nodes* handle) : flag_(handle->in_use) {
+  explicit Hold(cc_cuda_nodes* handle) : scope_(handle->context), flag_(handle->in_use) {
     if (flag_.test_and_set(std::memory_order_acquire)) {
       throw Error(CC_ERROR_INVALID_USAGE, "another thread is in an operation of this handle");
     }
@@ -39,6 +47,7 @@ class Hold {
   Hold& operator=(const Hold&) = delete;
 
  private:
+  const ccore_cuda::DeviceScope scope_;
   std::atomic_flag& flag_;
 };
 
@@ -73,10 +82,8 @@ cc_result cc_cuda_nodes_create(cc_comm* comm, const cc_cuda_nodes_options* optio
     const int chunks = given.chunks ? given.chunks : kChunks;
     require(chunk_bytes >= 4096 && chunk_bytes <= int64_t{1} << 34, "chunk_bytes is not from 4 KiB to 16 GiB");
     require(chunks >= 1 && chunks <= 64, "chunks is not from 1 to 64");
-    auto made = std::make_unique<cc_cuda_nodes>();
-    made->nodes = std::make_unique<ccore_cuda::nodes::Nodes>(comm, static_cast<size_t>(chunk_bytes) / 16 * 16,
-                                                             static_cast<size_t>(chunks));
-    *handle = made.release();
+    *handle = new cc_cuda_nodes(std::make_unique<ccore_cuda::nodes::Nodes>(
+        comm, static_cast<size_t>(chunk_bytes) / 16 * 16, static_cast<size_t>(chunks)));
   });
 }
 
@@ -144,7 +151,14 @@ cc_result cc_cuda_nodes_topk_all_reduce(cc_cuda_nodes* handle, const void* send,
 }
 
 cc_result cc_cuda_nodes_destroy(cc_cuda_nodes* handle) {
-  return guarded([&] { delete handle; });
+  return guarded([&] {
+    if (!handle) return;
+    {
+      const ccore_cuda::DeviceScope scope(handle->context);
+      handle->nodes.reset();
+    }
+    delete handle;
+  });
 }
 
 }  // extern "C"

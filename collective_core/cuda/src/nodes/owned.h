@@ -53,6 +53,10 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
+  void clear() {
+    release(std::exchange(data_, nullptr));
+    bytes_ = 0;
+  }
   char* of(size_t bytes) {
     if (bytes > bytes_) {
       check(release(std::exchange(data_, nullptr)), "freeing memory");

@@ -4,7 +4,28 @@
 
 namespace ccore_cuda::nodes {
 
+Residual::~Residual() {
+  try {
+    clear();
+  } catch (const Error&) {
+    // The driver is shutting down, and the memory goes with the process.
+  }
+}
+
+void Residual::clear() {
+  if (!device_) return;
+  const DeviceScope scope(*device_);
+  buffer_.clear();
+}
+
 void Residual::take_shape(const Shape& shape, cudaStream_t stream) {
+  const DeviceContext current = DeviceContext::current();
+  if (!device_ || *device_ != current) {
+    clear();
+    device_ = current;
+    shape_ = Shape{};
+    steps_ = 0;
+  }
   if (shape.count == shape_.count && shape.dtype == shape_.dtype && shape.begin == shape_.begin &&
       shape.part == shape_.part) {
     return;
@@ -21,6 +42,8 @@ void Residual::take_shape(const Shape& shape, cudaStream_t stream) {
 }
 
 void Residual::read(float* values) const {
+  if (!device_) return;
+  const DeviceScope scope(*device_);
   check(cudaDeviceSynchronize(), "waiting for the last operation of a residual");
   const size_t bytes = shape_.part * sizeof(float);
   if (this->values()) {

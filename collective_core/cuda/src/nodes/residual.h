@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "collective_core/collective_core.h"
+#include "device_scope.h"
 #include "nodes/owned.h"
 
 namespace ccore_cuda::nodes {
@@ -19,7 +21,13 @@ class Residual {
     size_t part = 0;
   };
 
-  // Zero if it was of another shape; the operations before must have ended then.
+  Residual() = default;
+  ~Residual();
+  Residual(const Residual&) = delete;
+  Residual& operator=(const Residual&) = delete;
+
+  // Zero if it was of another shape, or on another device than the current one; the operations before must have ended
+  // then.
   void take_shape(const Shape& shape, cudaStream_t stream);
   const Shape& shape() const { return shape_; }
   uint64_t steps() const { return steps_; }
@@ -33,7 +41,10 @@ class Residual {
   void reset() { steps_ = 0; }
 
  private:
+  void clear();
+
   Shape shape_;
+  std::optional<DeviceContext> device_;  // of the memory
   DeviceBuffer buffer_;
   float* memory_[2] = {nullptr, nullptr};
   int current_ = 0;

@@ -5,11 +5,13 @@
 #include <memory>
 
 #include "collective_core/collective_core_cuda_topk.h"
+#include "device_scope.h"
 #include "guard.h"
 #include "topk/handle.h"
 
 struct cc_cuda_topk {
-  ccore_cuda::topk::Handle handle;
+  ccore_cuda::DeviceContext context;
+  std::unique_ptr<ccore_cuda::topk::Handle> handle;
 };
 
 namespace {
@@ -48,7 +50,9 @@ cc_result cc_cuda_topk_create(size_t count, size_t kept, cc_cuda_topk** handle) 
   return guarded([&] {
     require(handle != nullptr, "handle is null");
     require(count <= kMostElements && kept <= count, "count is above 2^31 - 1, or kept above count");
-    *handle = new cc_cuda_topk{{count, kept}};
+    auto made = std::make_unique<cc_cuda_topk>(cc_cuda_topk{ccore_cuda::DeviceContext::current(), nullptr});
+    made->handle = std::make_unique<topk::Handle>(count, kept);
+    *handle = made.release();
   });
 }
 
@@ -80,8 +84,9 @@ cc_result cc_cuda_topk_select(cc_cuda_topk* handle, const cc_cuda_topk_request* 
                             static_cast<uint32_t>(given.count),
                             static_cast<cc_dtype>(given.dtype),
                             given.values == CC_TOPK_VALUES_F16};
-    handle->handle.select(input, topk::plan_of(given.count, given.kept, samplings),
-                          output_of(given.payload, given.kept), static_cast<cudaStream_t>(stream));
+    const ccore_cuda::DeviceScope scope(handle->context);
+    handle->handle->select(input, topk::plan_of(given.count, given.kept, samplings),
+                           output_of(given.payload, given.kept), static_cast<cudaStream_t>(stream));
   });
 }
 
@@ -97,23 +102,32 @@ cc_result cc_cuda_topk_sum(cc_cuda_topk* handle, const void* const* payloads, si
     for (size_t p = 0; p < payload_count; ++p) {
       require(payloads[p] && is_aligned(payloads[p], sizeof(uint32_t)), "a payload is null or not aligned to 4 bytes");
     }
-    handle->handle.sum(topk::SparseSum{payloads, payload_count, static_cast<uint32_t>(kept),
-                                       values == CC_TOPK_VALUES_F16, divisor, out, static_cast<uint32_t>(count), dtype},
-                       static_cast<cudaStream_t>(stream));
+    const ccore_cuda::DeviceScope scope(handle->context);
+    handle->handle->sum(
+        topk::SparseSum{payloads, payload_count, static_cast<uint32_t>(kept), values == CC_TOPK_VALUES_F16, divisor,
+                        out, static_cast<uint32_t>(count), dtype},
+        static_cast<cudaStream_t>(stream));
   });
 }
 
 cc_result cc_cuda_topk_poll(cc_cuda_topk* handle) {
   return guarded([&] {
     require(handle != nullptr, "handle is null");
-    if (!handle->handle.is_sound()) {
+    if (!handle->handle->is_sound()) {
       throw ccore_cuda::Error(CC_ERROR_INTERNAL, "an index of a compressed vector is out of range");
     }
   });
 }
 
 cc_result cc_cuda_topk_destroy(cc_cuda_topk* handle) {
-  return guarded([&] { delete handle; });
+  return guarded([&] {
+    if (!handle) return;
+    {
+      const ccore_cuda::DeviceScope scope(handle->context);
+      handle->handle.reset();
+    }
+    delete handle;
+  });
 }
 
 }  // extern "C"

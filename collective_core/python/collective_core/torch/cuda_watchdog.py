@@ -6,13 +6,18 @@ import ctypes
 import threading
 import time
 from collections import deque
-from typing import Protocol
+from typing import Any, Protocol
+
+import torch
 
 from collective_core.errors import CollectiveCoreError, Result
 from collective_core.torch.cuda_failures import CudaFailures
 from collective_core.torch.cuda_meeting import CudaMeeting
 from collective_core.torch.cuda_work import GRACE_S, Launched
 from collective_core.torch.work import CcoreBackendError
+
+# Any: torch's stubs leave set_device() untyped.
+_cuda: Any = torch.cuda
 
 # How often it looks while something is under way. Transfers that wait for company wait no longer than this.
 LOOK_EVERY_S = 0.02
@@ -79,6 +84,8 @@ class CudaWatchdog:
             raise CcoreBackendError(str(error)) from error
 
     def _watch(self) -> None:
+        # Without a device of its own, a thread's first call of CUDA makes a context on device 0.
+        _cuda.set_device(self._meeting.device)
         _allow_queries_during_capture()
         while True:
             is_active = (

@@ -1,0 +1,49 @@
+#include "device_scope.h"
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "driver.h"
+#include "error.h"
+
+namespace ccore_cuda {
+namespace {
+
+void check_driver(CUresult code, const char* what) {
+  if (code != CUDA_SUCCESS) {
+    throw Error(CC_ERROR_SYSTEM, std::string(what) + " failed with code " + std::to_string(static_cast<int>(code)));
+  }
+}
+
+CUcontext current_context() {
+  static const auto get = driver_function<CUresult (*)(CUcontext*)>("cuCtxGetCurrent");
+  CUcontext context = nullptr;
+  if (!get) throw Error(CC_ERROR_SYSTEM, "no NVIDIA driver was found");
+  check_driver(get(&context), "cuCtxGetCurrent");
+  return context;
+}
+
+}  // namespace
+
+DeviceContext DeviceContext::current() {
+  int device = 0;
+  check(cudaGetDevice(&device), "asking for the current device");
+  check(cudaSetDevice(device), "creating the context of the device");
+  return DeviceContext(current_context());
+}
+
+DeviceScope::DeviceScope(const DeviceContext& context) {
+  static const auto push = driver_function<CUresult (*)(CUcontext)>("cuCtxPushCurrent_v2");
+  if (current_context() == context.get()) return;
+  check_driver(push(context.get()), "cuCtxPushCurrent");
+  pushed_ = true;
+}
+
+DeviceScope::~DeviceScope() {
+  static const auto pop = driver_function<CUresult (*)(CUcontext*)>("cuCtxPopCurrent_v2");
+  CUcontext context = nullptr;
+  if (pushed_) pop(&context);
+}
+
+}  // namespace ccore_cuda
