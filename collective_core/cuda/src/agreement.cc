@@ -10,7 +10,7 @@
 #include "driver.h"
 #include "error.h"
 #include "path_choice.h"
-#include "protocol/layout.h"
+#include "peer_probe.h"
 
 namespace ccore_cuda {
 namespace {
@@ -24,11 +24,6 @@ struct Capability {
   char error[160];
 };
 
-// Of one rank: which peers' memory it reaches.
-struct Reached {
-  uint8_t by_rank[kMostRanks];
-};
-
 uint64_t own_process() {
   static const uint64_t token = [] {
     uint64_t random = 0;
@@ -38,51 +33,34 @@ uint64_t own_process() {
   return token;
 }
 
-Capability own_capability(const Meeting& meeting, const Wishes& wishes, int device) {
+void report_device(Capability* own) {
+  int device = 0;
+  check(cudaGetDevice(&device), "asking for the current device");
+  check(cudaSetDevice(device), "creating the context of the device");
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "asking for the properties of the device");
+  own->facts.uuid = uuid_of(device, properties);
+  own->facts.bus = bus_of(properties);
+  own->facts.has_mps = device_attribute(device, kMpsEnabled);
+  own->facts.has_stream_operations = has_stream_operations() ? 1 : 0;
+  own->facts.orders_remote_writes = orders_remote_writes(device) ? 1 : 0;
+  std::snprintf(own->device_name, sizeof own->device_name, "%.63s", properties.name);
+}
+
+// A rank without a device reports that, so that the others do not wait for it.
+Capability own_capability(const Meeting& meeting, const Wishes& wishes) {
   Capability own{};
   own.wishes = wishes;
   own.facts.process = own_process();
   cc_peer_info info{};
   info.size = sizeof info;
   own.facts.node = cc_comm_peer_info(meeting.comm(), meeting.rank(), &info) == CC_SUCCESS ? info.node : -1;
-  cudaDeviceProp properties{};
-  const cudaError_t code = cudaGetDeviceProperties(&properties, device);
-  if (code != cudaSuccess) {
-    put(own.error, std::string("asking for the properties of the device: ") + reason_of(code));
-    return own;
+  try {
+    report_device(&own);
+  } catch (const Error& error) {
+    put(own.error, error.what());
   }
-  own.facts.uuid = uuid_of(device, properties);
-  own.facts.bus = bus_of(properties);
-  own.facts.has_mps = device_attribute(device, kMpsEnabled);
-  own.facts.has_stream_operations = has_stream_operations() ? 1 : 0;
-  own.facts.orders_remote_writes = orders_remote_writes(device) ? 1 : 0;
-  std::snprintf(own.device_name, sizeof own.device_name, "%.63s", properties.name);
   return own;
-}
-
-// The device of a peer as this process counts them; -1 if CUDA_VISIBLE_DEVICES hides it.
-int ordinal_of(const RankFacts& peer) {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) return -1;
-  for (int device = 0; device < count; ++device) {
-    cudaDeviceProp properties{};
-    if (cudaGetDeviceProperties(&properties, device) == cudaSuccess && uuid_of(device, properties) == peer.uuid) {
-      return device;
-    }
-  }
-  return -1;
-}
-
-bool reaches(const RankFacts& own, const RankFacts& peer, int device) {
-  if (own.node != peer.node) return false;
-  if (own.uuid == peer.uuid) return true;
-  const int other = ordinal_of(peer);
-  int can = 0;
-  if (other < 0 || cudaDeviceCanAccessPeer(&can, device, other) != cudaSuccess || !can) return false;
-  if (own.process != peer.process) return true;
-  const cudaError_t code = cudaDeviceEnablePeerAccess(other, 0);
-  cudaGetLastError();
-  return code == cudaSuccess || code == cudaErrorPeerAccessAlreadyEnabled;
 }
 
 template <typename Value>
@@ -98,33 +76,30 @@ void require_equal(const std::vector<Capability>& all, Value Wishes::* member, c
 }  // namespace
 
 Agreement agree(const Meeting& meeting, const Wishes& wishes) {
-  int device = 0;
-  check(cudaGetDevice(&device), "asking for the current device");
-  const auto all = meeting.exchange(own_capability(meeting, wishes, device));
+  const auto all = meeting.exchange(own_capability(meeting, wishes));
   require_all(all);
   require_equal(all, &Wishes::path, "the path (CCORE_CUDA_PATH)");
   require_equal(all, &Wishes::staging_bytes, "cc_cuda_options.staging_bytes");
   require_equal(all, &Wishes::packet_bytes, "CCORE_CUDA_PACKET_BYTES");
   require_equal(all, &Wishes::first_epoch, "cc_cuda_options.first_epoch");
   const auto self = static_cast<size_t>(meeting.rank());
-  Reached own{};
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    own.by_rank[rank] = rank == self || reaches(all[self].facts, all[rank].facts, device);
-  }
   RankTable table;
-  for (const Reached& row : meeting.exchange(own)) {
-    table.reaches.emplace_back(row.by_rank, row.by_rank + all.size());
-  }
   for (const Capability& one : all) table.ranks.push_back(one.facts);
+  probe_peers(meeting, &table);
 
   const PathChoice choice = choose_path(table, wishes.path);
   if (choice.result != CC_SUCCESS) throw Error(choice.result, choice.reason);
   Agreement result{};
   result.path = choice.path;
-  for (const RankFacts& facts : table.ranks) result.processes.push_back(facts.process);
+  for (const RankFacts& facts : table.ranks) {
+    result.processes.push_back(facts.process);
+    const bool is_own_process = facts.process == table.ranks[self].process;
+    if (is_own_process && facts.uuid != table.ranks[self].uuid) result.has_threads_elsewhere = true;
+  }
   result.ranks_on_device = ranks_on_device(table.ranks, self);
   result.most_threads = choice.most_threads;
   result.takes_turns = choice.takes_turns;
+  result.gpus = choice.gpus;
   result.description = std::string("path ") + name_of(result.path) + " (" + choice.reason + "), " +
                        std::to_string(all.size()) + (all.size() == 1 ? " rank" : " ranks");
   if (!choice.pairs.empty()) result.description += ", " + choice.pairs;

@@ -23,7 +23,9 @@ struct Agreement {
   std::string description;
   std::vector<uint64_t> processes;
   int ranks_on_device;  // of the rank's own device, itself included
+  int gpus;             // different ones, a slice counted as a GPU
   int most_threads;     // the most ranks of one process, the same on all ranks
+  bool has_threads_elsewhere;  // ranks of this process have other devices
   bool takes_turns;     // some ranks are processes that share a GPU without MPS
 };
 

@@ -39,6 +39,16 @@ std::optional<Allocation> allocation_of(const void* address) {
   return Allocation{number, static_cast<uintptr_t>(base), bytes};
 }
 
+bool is_plain_memory(const void* address) {
+  using Function = CUresult (*)(void*, CUpointer_attribute, CUdeviceptr);
+  static const auto attribute_of = driver_function<Function>("cuPointerGetAttribute");
+  bool is_plain = false;
+  return attribute_of &&
+         attribute_of(&is_plain, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                      reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS &&
+         is_plain;
+}
+
 bool has_stream_operations() { return batch_function() != nullptr; }
 
 int device_attribute(int device, int attribute) {
@@ -74,6 +84,7 @@ void StreamWords::wait(const uint32_t* word, uint32_t value) {
   item.waitValue.address = reinterpret_cast<CUdeviceptr>(word);
   item.waitValue.value = value;
   item.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
+  if (flushes_) item.waitValue.flags |= CU_STREAM_WAIT_VALUE_FLUSH;
   list_.push_back(item);
 }
 

@@ -24,6 +24,9 @@ struct Allocation {
   size_t bytes;
 };
 std::optional<Allocation> allocation_of(const void* address);
+// Whether it is memory of cudaMalloc(), which the peer access between two devices of a process covers. Memory of pools and
+// of cuMemMap() has access rights of its own.
+bool is_plain_memory(const void* address);
 
 // Whether the driver can queue memory operations on streams.
 bool has_stream_operations();
@@ -33,6 +36,9 @@ int device_attribute(int device, int attribute);
 // Words that a stream writes and waits for in its front end: a list that one call of the driver queues.
 class StreamWords {
  public:
+  // flushes: work after a wait sees what another GPU wrote before the word, where the device does not order that itself.
+  explicit StreamWords(bool flushes = false) : flushes_(flushes) {}
+
   // Everything queued before on the stream is visible to who sees the value.
   void write(uint32_t* word, uint32_t value);
   void write(uint64_t* word, uint64_t value);
@@ -42,6 +48,7 @@ class StreamWords {
   void queue(cudaStream_t stream);
 
  private:
+  const bool flushes_;
   std::vector<CUstreamBatchMemOpParams> list_;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "clock.h"
+#include "device.h"
 #include "error.h"
 
 namespace ccore_cuda {
@@ -88,6 +89,7 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
                           : in_host_memory    ? kPacketBytesOfHost
                                               : packet_bytes_for(meeting_.size());
   context_.maps_buffers = !in_host_memory;
+  context_.flushes_waits = agreement_.gpus > 1 && flushes_waits(device_);
   kernel_path_ = std::make_unique<KernelPath>(&context_);
   exchange_path_ = std::make_unique<ExchangePath>(&context_, wishes.first_epoch);
   if (agreement_.path == CC_CUDA_PATH_STREAM) {
@@ -104,7 +106,7 @@ void Group::allocate(const Wishes& wishes, int64_t timeout_ms) {
   const Control control = initial_control(wishes.first_epoch);
   check(cudaMemcpy(control_->as<Control>(), &control, sizeof control, cudaMemcpyHostToDevice), "setting the epochs");
   failure_ = std::make_unique<FailureState>(board_, meeting_.rank(), words);
-  buffers_ = std::make_unique<Buffers>(board_, meeting_.rank(), agreement_.processes);
+  buffers_ = std::make_unique<Buffers>(board_, meeting_.rank(), agreement_.processes, agreement_.has_threads_elsewhere);
   staging_ = std::make_unique<Staging>(buffers_.get(), [this] { settle(); }, timeout_ms * 1000000);
   // Maps what peers export, their regions first.
   service_ = std::make_unique<Service>(watched(nullptr, timeout_ms), wishes.first_epoch);

@@ -12,6 +12,7 @@ constexpr const char* kLinkNames[kLinks] = {"of one process and GPU", "of proces
 struct Survey {
   std::string unreachable;  // a pair of which one cannot use the memory of the other
   std::string crowded;      // a pair of processes that share a GPU without MPS
+  std::string mute;         // a pair of which one has no streams that write memory of the other
   std::string across;       // a pair on two GPUs
   std::string unordered;    // a rank whose streams may see a word before what another GPU wrote before it
   std::string queueless;    // a rank whose driver cannot queue memory operations on streams
@@ -34,6 +35,7 @@ Survey survey_of(const RankTable& table) {
       const std::string pair = number(a) + " and " + number(b);
       const Link link = link_of(table.ranks[a], table.ranks[b]);
       if (!table.reaches[a][b] || !table.reaches[b][a]) note(&survey.unreachable, pair);
+      if (!table.signals[a][b] || !table.signals[b][a]) note(&survey.mute, pair);
       if (!on_one_device(link)) note(&survey.across, pair);
       if (link == Link::kSameDevice && !(table.ranks[a].has_mps && table.ranks[b].has_mps)) note(&survey.crowded, pair);
     }
@@ -50,6 +52,9 @@ std::string obstacle(cc_cuda_path path, const Survey& survey) {
   if (!survey.queueless.empty()) {
     return "rank " + survey.queueless +
            ": the driver cannot queue memory operations on streams; the path needs CUDA 11.7";
+  }
+  if (path == CC_CUDA_PATH_STREAM && !survey.mute.empty()) {
+    return "streams of ranks " + survey.mute + " cannot write each other's memory";
   }
   if (path == CC_CUDA_PATH_STREAM && !survey.across.empty() && !survey.unordered.empty()) {
     return "ranks " + survey.across + " are on different GPUs, and the GPU of rank " + survey.unordered +

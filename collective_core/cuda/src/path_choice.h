@@ -27,6 +27,8 @@ struct RankTable {
   std::vector<RankFacts> ranks;
   // reaches[a][b]: a has read and written memory of b, and b has seen it.
   std::vector<std::vector<bool>> reaches;
+  // signals[a][b]: a stream of a has written a word in memory of b, and b has seen it.
+  std::vector<std::vector<bool>> signals;
 };
 
 enum class Link : uint8_t { kThread, kSameDevice, kSlice, kPeer };

@@ -24,7 +24,8 @@ struct Case {
   // (one of its own without it), '+' MPS, '!' a GPU that does not order remote writes, '~' no memory operations on
   // streams, '@' another node.
   const char* ranks;
-  const char* blind;  // "01 10": rank 0 cannot use memory of rank 1, and rank 1 not that of rank 0
+  // "01 10": rank 0 cannot use memory of rank 1, and rank 1 not that of rank 0; "01s": streams of rank 0 cannot write it.
+  const char* blind;
   cc_cuda_path wished;
   cc_cuda_path path;
   const char* reason;  // a part of it
@@ -55,8 +56,11 @@ RankTable table_of(const char* ranks, const char* blind) {
   for (std::string word; words >> word;) table.ranks.push_back(facts_of(word, table.ranks.size()));
   const size_t size = table.ranks.size();
   table.reaches.assign(size, std::vector<bool>(size, true));
+  table.signals = table.reaches;
   for (std::string pair; pairs >> pair;) {
-    table.reaches[static_cast<size_t>(pair[0] - '0')][static_cast<size_t>(pair[1] - '0')] = false;
+    const auto from = static_cast<size_t>(pair[0] - '0'), to = static_cast<size_t>(pair[1] - '0');
+    table.signals[from][to] = false;
+    if (pair.size() == 2) table.reaches[from][to] = false;
   }
   return table;
 }
@@ -78,6 +82,8 @@ constexpr Case kCases[] = {
     {"one pair of four without P2P: all take the host", "A B C D", "13", kAuto, kHost, "ranks 1 and 3"},
     {"2 ranks on a GPU and 1 on another", "A A B", "", kAuto, kStream, "ranks 0 and 1 are processes"},
     {"the same, remote writes unordered", "A A B!", "", kAuto, kHost, "does not order"},
+    {"the same, streams cannot write to the other GPU", "A A B", "12s", kAuto, kHost, "streams of ranks 1 and 2"},
+    {"a GPU each, streams cannot write to the other: kernels can", "A B", "01s 10s", kAuto, kKernel, "every pair"},
     {"the same with MPS, remote writes unordered", "A+ A+ B+!", "", kAuto, kKernel, "every pair"},
     {"2 threads on a GPU and 1 on another", "Ap Ap Bp", "", kAuto, kKernel, "every pair"},
     {"mixed and without P2P", "A A B", "20 21", kAuto, kHost, "ranks 0 and 2"},
@@ -113,8 +119,10 @@ void check_renumbered(const Case& given) {
   RankTable table = table_of(given.ranks, given.blind);
   const PathChoice before = choose_path(table, given.wished);
   std::reverse(table.ranks.begin(), table.ranks.end());
-  std::reverse(table.reaches.begin(), table.reaches.end());
-  for (auto& row : table.reaches) std::reverse(row.begin(), row.end());
+  for (auto* matrix : {&table.reaches, &table.signals}) {
+    std::reverse(matrix->begin(), matrix->end());
+    for (auto& row : *matrix) std::reverse(row.begin(), row.end());
+  }
   const PathChoice after = choose_path(table, given.wished);
   EXPECT(before.path == after.path && before.result == after.result && before.gpus == after.gpus &&
              before.takes_turns == after.takes_turns && before.most_threads == after.most_threads &&

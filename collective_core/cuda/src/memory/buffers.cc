@@ -16,8 +16,12 @@ constexpr int kOwnPlaces = 32;
 
 }  // namespace
 
-Buffers::Buffers(Board* board, int rank, const std::vector<uint64_t>& processes)
-    : board_(board), rank_(rank), size_(static_cast<int>(processes.size())), processes_(processes) {
+Buffers::Buffers(Board* board, int rank, const std::vector<uint64_t>& processes, bool has_threads_elsewhere)
+    : board_(board),
+      rank_(rank),
+      size_(static_cast<int>(processes.size())),
+      processes_(processes),
+      has_threads_elsewhere_(has_threads_elsewhere) {
   for (int other = 0; other < size_; ++other) crosses_processes_ = crosses_processes_ || !is_own_process(other);
 }
 
@@ -124,7 +128,8 @@ bool Buffers::locate(const void* address, size_t bytes, uint64_t* addresses) {
   }
   if (!is_known) {
     const auto* const base = reinterpret_cast<const void*>(allocation->base);
-    number = export_allocation(base, allocation->bytes, kOwnPlaces, kMapLimitNs);
+    const bool is_reachable = !has_threads_elsewhere_ || is_plain_memory(base);
+    number = is_reachable ? export_allocation(base, allocation->bytes, kOwnPlaces, kMapLimitNs) : kNoHandle;
     // Buffers that were freed since the last sweep may hold the places: this one is staged, and the next finds them free.
     if (number == kNoPlace) take_back_freed();
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -20,8 +20,9 @@ namespace ccore_cuda {
 
 class Buffers {
  public:
-  // processes[r]: a token that is equal for ranks of one process.
-  Buffers(Board* board, int rank, const std::vector<uint64_t>& processes);
+  // processes[r]: a token that is equal for ranks of one process. has_threads_elsewhere: ranks of this process have other
+  // devices.
+  Buffers(Board* board, int rank, const std::vector<uint64_t>& processes, bool has_threads_elsewhere);
   ~Buffers();
   Buffers(const Buffers&) = delete;
   Buffers& operator=(const Buffers&) = delete;
@@ -66,6 +67,7 @@ class Buffers {
   Board* const board_;
   const int rank_, size_;
   const std::vector<uint64_t> processes_;
+  const bool has_threads_elsewhere_;
   bool crosses_processes_ = false;
   std::mutex mutex_;  // of what follows and the own places
   struct Known {

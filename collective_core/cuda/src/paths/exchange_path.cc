@@ -22,6 +22,7 @@ ExchangePath::ExchangePath(const PathContext* context, uint32_t first_epoch)
     : context_(*context),
       most_bytes_(context->maps_buffers ? most_of_share(*context) : context->slot_bytes),
       most_blocks_(std::clamp(context->blocks / std::max(1, 2 * (context->peers.size - 1)), 1, kTransferBlocks)),
+      words_(context->flushes_waits),
       sent_(static_cast<size_t>(context->peers.size), first_epoch),
       received_(static_cast<size_t>(context->peers.size), first_epoch) {}
 

@@ -21,6 +21,7 @@ struct PathContext {
   size_t packet_bytes;  // larger messages use peers' buffers, where the path has them
   int blocks;           // of a kernel that waits, at most
   bool maps_buffers;
+  bool flushes_waits;   // of streams for words that another GPU writes
 };
 
 struct ReduceCall {

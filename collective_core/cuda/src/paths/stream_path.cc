@@ -17,6 +17,7 @@ void copy_on_device(void* to, const void* from, size_t bytes, cudaStream_t strea
 
 StreamPath::StreamPath(const PathContext* context, uint32_t first_epoch)
     : context_(*context),
+      words_(context->flushes_waits),
       begun_(&context->peers.host->begun),
       ended_(&context->peers.host->ended),
       epoch_(first_epoch) {}
