@@ -20,6 +20,7 @@ CASES = (
     "cpu-reduce-faulty",
     "cuda-choice",
     "cuda-flags",
+    "cuda-nvlink",
     "schedules",
     "schedules-all-reduce",
     "topology",

@@ -4,13 +4,16 @@
 #include <cuda_runtime_api.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "device.h"
 #include "driver.h"
 #include "error.h"
+#include "nvml.h"
 #include "path_choice.h"
 #include "peer_probe.h"
+#include "protocol/layout.h"
 
 namespace ccore_cuda {
 namespace {
@@ -23,6 +26,37 @@ struct Capability {
   char device_name[64];
   char error[160];
 };
+
+// Of the GPU of one rank, by the rank at the other end. Ranks that share a GPU count its links once each.
+struct Nvlinks {
+  int32_t is_known;
+  int32_t to_switches;
+  int32_t to_ranks[kMostRanks];
+};
+
+// By rank. Ranks that share a GPU would be without links to each other: only the first of each GPU has a row.
+NvlinkMatrix exchange_nvlinks(const Meeting& meeting, const std::vector<RankFacts>& ranks) {
+  std::vector<size_t> firsts;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const bool is_new =
+        std::none_of(firsts.begin(), firsts.end(), [&](size_t first) { return ranks[first].bus == ranks[rank].bus; });
+    if (is_new) firsts.push_back(rank);
+  }
+  std::vector<uint64_t> peers;
+  for (const RankFacts& facts : ranks) peers.push_back(facts.bus);
+  const OwnNvlinks found = read_nvlinks(ranks[static_cast<size_t>(meeting.rank())].bus, peers);
+  Nvlinks own{found.is_known ? 1 : 0, found.to_switches, {}};
+  std::copy(found.to_peers.begin(), found.to_peers.end(), own.to_ranks);
+  const auto all = meeting.exchange(own);
+  NvlinkMatrix matrix;
+  for (const size_t first : firsts) {
+    matrix.is_known = matrix.is_known && all[first].is_known;
+    matrix.to_switches.push_back(all[first].to_switches);
+    matrix.links.emplace_back();
+    for (const size_t other : firsts) matrix.links.back().push_back(all[first].to_ranks[other]);
+  }
+  return matrix;
+}
 
 uint64_t own_process() {
   static const uint64_t token = [] {
@@ -100,9 +134,15 @@ Agreement agree(const Meeting& meeting, const Wishes& wishes) {
   result.most_threads = choice.most_threads;
   result.takes_turns = choice.takes_turns;
   result.gpus = choice.gpus;
+  result.links = NvlinkClass::kUnknown;
   result.description = std::string("path ") + name_of(result.path) + " (" + choice.reason + "), " +
                        std::to_string(all.size()) + (all.size() == 1 ? " rank" : " ranks");
   if (!choice.pairs.empty()) result.description += ", " + choice.pairs;
+  if (choice.gpus > 1) {
+    const NvlinkMatrix matrix = exchange_nvlinks(meeting, table.ranks);
+    result.links = class_of(matrix);
+    result.description += ", " + describe(matrix);
+  }
   result.description +=
       std::string("; ") + all[self].device_name + (all[self].facts.has_mps ? " with MPS" : " without MPS");
   return result;

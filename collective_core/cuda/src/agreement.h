@@ -7,6 +7,7 @@
 
 #include "collective_core/collective_core_cuda.h"
 #include "meeting.h"
+#include "nvlink_class.h"
 
 namespace ccore_cuda {
 
@@ -24,6 +25,7 @@ struct Agreement {
   std::vector<uint64_t> processes;
   int ranks_on_device;  // of the rank's own device, itself included
   int gpus;             // different ones, a slice counted as a GPU
+  NvlinkClass links;    // between them
   int most_threads;     // the most ranks of one process, the same on all ranks
   bool has_threads_elsewhere;  // ranks of this process have other devices
   bool takes_turns;     // some ranks are processes that share a GPU without MPS

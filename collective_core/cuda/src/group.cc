@@ -20,9 +20,9 @@ constexpr size_t kStagingOfThreadsBytes = size_t{64} << 20;
 
 // To it packets take less time than the meetings of the two-shot kernel. Each rank sends all of its data to all, so this
 // falls with the number of ranks.
-size_t packet_bytes_for(int ranks) {
-  const size_t kib = ranks == 2 ? 512 : ranks <= 4 ? 256 : ranks <= 8 ? 64 : 32;
-  return kib << 10;
+size_t packet_bytes_for(NvlinkClass links, int ranks) {
+  const int column = ranks <= 2 ? 0 : ranks <= 4 ? 1 : ranks <= 8 ? 2 : 3;
+  return row_of(links).packet_kib[column] << 10;
 }
 
 // To this size streams meet once instead of twice. That saves a change of the time slice, at the price of more copies.
@@ -87,7 +87,7 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
   }
   context_.packet_bytes = wishes.packet_bytes ? static_cast<size_t>(wishes.packet_bytes)
                           : in_host_memory    ? kPacketBytesOfHost
-                                              : packet_bytes_for(meeting_.size());
+                                              : packet_bytes_for(agreement_.links, meeting_.size());
   context_.maps_buffers = !in_host_memory;
   context_.flushes_waits = agreement_.gpus > 1 && flushes_waits(device_);
   kernel_path_ = std::make_unique<KernelPath>(&context_);

@@ -14,6 +14,7 @@ CaseTable case_table() {
       {"cpu-reduce", cpu_reduce},
       {"cuda-choice", cuda_choice},
       {"cuda-flags", cuda_flags},
+      {"cuda-nvlink", cuda_nvlink},
       {"desync", desync},
       {"endurance", endurance},
       {"failures", failures},

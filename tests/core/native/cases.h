@@ -27,6 +27,7 @@ void recorder();
 void cma();
 void cuda_choice();
 void cuda_flags();
+void cuda_nvlink();
 void siblings();
 void siblings_failures();
 void registered_memory();
