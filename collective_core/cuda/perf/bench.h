@@ -15,6 +15,9 @@ struct Options {
   std::string test = "latency";  // latency, eager, soak, collectives, faults, killed
   int ranks = 2;
   bool threads = false;
+  std::vector<size_t> devices = {0};  // of rank r: the r-th, again from the first on
+  bool hidden = false;     // each process sees its device alone
+  bool elsewhere = false;  // of the soak: another device is current during each call
   std::vector<size_t> sizes;
   int operations = 1000;   // of the soak
   double limit_s = 20;     // of the soak
@@ -27,6 +30,20 @@ struct Options {
 inline void check_cuda(cudaError_t code, const char* what) {
   if (code != cudaSuccess) throw Failed(std::string(what) + ": " + cudaGetErrorString(code));
 }
+
+// Makes the device of a rank current. With options.hidden it must be the process' first call of CUDA.
+void take_device(const Rank& rank, const Options& options);
+
+// While it lives, a device is current that is not the rank's, if there is one. Its end throws if a call of the library has
+// changed the current device.
+class Elsewhere {
+ public:
+  Elsewhere(const Rank& rank, const Options& options);
+  void end();
+
+ private:
+  int own_ = 0, other_ = 0;
+};
 
 // Memory, stream and handle of a rank.
 class Setup {

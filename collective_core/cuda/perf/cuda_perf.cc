@@ -1,8 +1,10 @@
-// Tests and measures libcollective_core_cuda.so with several ranks on one GPU.
+// Tests and measures libcollective_core_cuda.so with several ranks on one GPU, or on several.
 //
-//   cuda_perf TEST [ranks=N] [threads=1] [sizes=1024,65536] [operations=N] [limit=SECONDS] [handles=N]
-//             [timeout=MILLISECONDS] [epoch=N] [bytes=N]
+//   cuda_perf TEST [ranks=N] [threads=1] [devices=0,1] [hidden=1] [elsewhere=1] [sizes=1024,65536] [operations=N]
+//             [limit=SECONDS] [handles=N] [timeout=MILLISECONDS] [epoch=N] [bytes=N]
 //
+// devices: rank r has the r-th, again from the first on; hidden: each process sees no other; elsewhere: calls of the soak
+// are made with another device current.
 // TEST: graph, eager (latency), soak, churn, collectives, faults, killed.
 #include <cstdio>
 #include <cstdlib>
@@ -40,6 +42,12 @@ Options parse(int argc, char** argv) {
       options.ranks = std::stoi(value);
     } else if (name == "threads") {
       options.threads = value == "1";
+    } else if (name == "devices") {
+      options.devices = numbers(value);
+    } else if (name == "hidden") {
+      options.hidden = value == "1";
+    } else if (name == "elsewhere") {
+      options.elsewhere = value == "1";
     } else if (name == "sizes") {
       options.sizes = numbers(value);
     } else if (name == "operations") {
@@ -58,6 +66,9 @@ Options parse(int argc, char** argv) {
       throw Failed("unknown option '" + argument + "'");
     }
   }
+  if (options.devices.empty()) throw Failed("devices= names no device");
+  if (options.hidden && options.threads)
+    throw Failed("threads of one process see the same devices: leave hidden=1 out");
   if (options.sizes.empty()) {
     for (size_t bytes = 1024; bytes <= size_t{16} << 20; bytes *= 4) options.sizes.push_back(bytes);
   }
@@ -65,6 +76,7 @@ Options parse(int argc, char** argv) {
 }
 
 void run(Rank& rank, const Options& options) {
+  take_device(rank, options);
   if (options.test == "graph" || options.test == "eager") return run_latency(rank, options, options.test == "graph");
   if (options.test == "churn") return run_churn(rank, options);
   if (options.test == "soak") return run_soak(rank, options);

@@ -58,16 +58,20 @@ void run_soak(Rank& rank, const Options& options) {
       char* const output = in_place ? input : setup.output + shift[1] * element;
       fill(input, count, 0, dtype, seed, rank.rank, stream);
       if (!in_place) check_cuda(cudaMemsetAsync(output, 0xff, count * element, stream), "clearing");
+      Elsewhere elsewhere(rank, options);
       require(cc_cuda_all_reduce(handle, input, output, count, dtype, op, stream), "cc_cuda_all_reduce");
+      elsewhere.end();
       check_reduced(output, count, 0, dtype, op, seed, rank.size, setup.wrong_count, stream);
       check_cuda(cudaEventRecord(event, stream), "ordering");
       bytes_done += static_cast<double>(count * element);
       const uint32_t who = random();
       if (random() % 97 == 0 && static_cast<int>(who % static_cast<uint32_t>(rank.size)) == rank.rank) usleep(200);
     }
+    Elsewhere elsewhere(rank, options);
     for (cc_cuda* handle : handles) {
       require(cc_cuda_wait(handle, options.timeout_ms), "cc_cuda_wait");
     }
+    elsewhere.end();
     check_cuda(cudaDeviceSynchronize(), "waiting");
     if (rank.largest(now_s() - begin) > options.limit_s) break;
   }
@@ -79,10 +83,12 @@ void run_soak(Rank& rank, const Options& options) {
                 bytes_done / 1e6, handles.size(), seconds, all_wrong);
     std::fflush(stdout);
   }
+  Elsewhere elsewhere(rank, options);
   for (size_t i = 1; i < handles.size(); ++i) {
     cc_cuda_destroy(handles[i]);
     cc_comm_destroy(comms[i]);
   }
+  elsewhere.end();
   cudaStreamDestroy(streams[1]);
   cudaEventDestroy(event);
   if (all_wrong != 0) throw Failed("wrong elements");
