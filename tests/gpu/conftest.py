@@ -1,4 +1,4 @@
-"""Ranks that share one GPU. Run by ``make gpu`` on a machine with an NVIDIA GPU, and nowhere else."""
+"""Ranks on GPUs. Run by ``make gpu`` on a machine with an NVIDIA GPU, and nowhere else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -70,10 +70,18 @@ def start_competitor() -> Iterator[Callable[[], subprocess.Popen[str]]]:
 
 @pytest.fixture
 def world() -> Callable[..., list[str]]:
-    """Run a program as ranks on device 0; return each rank's output. A rank that fails fails the test."""
+    """Run a program as ranks on device 0; return each rank's output. A rank that fails fails the test.
+
+    `each` has variables of each rank, such as another LOCAL_RANK, and `ends` exit statuses other than 0, by rank.
+    """
 
     def run(
-        name: str, *arguments: str, size: int = 2, timeout_s: float = 120.0, expect: int = 0
+        name: str,
+        *arguments: str,
+        size: int = 2,
+        timeout_s: float = 120.0,
+        each: Sequence[Mapping[str, str]] = (),
+        ends: Mapping[int, int] | None = None,
     ) -> list[str]:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -83,7 +91,7 @@ def world() -> Callable[..., list[str]]:
         ranks = [
             subprocess.Popen(
                 (sys.executable, str(PROGRAMS / name), *arguments),
-                env={**shared, "RANK": str(rank), "LOCAL_RANK": "0"},
+                env={**shared, "RANK": str(rank), "LOCAL_RANK": "0", **(each[rank] if each else {})},
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
             )
             for rank in range(size)
@@ -100,6 +108,7 @@ def world() -> Callable[..., list[str]]:
                     os.killpg(rank.pid, signal.SIGKILL)
                     rank.wait()
         for number, (rank, output) in enumerate(zip(ranks, outputs, strict=True)):
+            expect = (ends or {}).get(number, 0)
             assert rank.returncode == expect, f"rank {number} ended with {rank.returncode}:\n{output[-4000:]}"
         return outputs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import time
 
 import collective_core.torch
@@ -12,7 +13,7 @@ import torch.distributed as dist
 
 dist.init_process_group("ccore")
 rank, size = dist.get_rank(), dist.get_world_size()
-gpu = torch.device("cuda", 0)
+gpu = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
 torch.cuda.set_device(gpu)
 SIZES = (0, 1, 7, 1024, 100_003, 3_000_001)
 

@@ -20,7 +20,9 @@ LIMIT_S = 3.0
 fault, elements = sys.argv[1], int(sys.argv[2])
 dist.init_process_group("ccore", timeout=timedelta(seconds=LIMIT_S))
 rank = dist.get_rank()
-tensor = torch.ones(elements + 1, device="cuda:0")
+gpu = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+torch.cuda.set_device(gpu)
+tensor = torch.ones(elements + 1, device=gpu)
 dist.all_reduce(tensor[:elements])
 torch.cuda.synchronize()
 begin = time.monotonic()
@@ -51,7 +53,7 @@ else:
     os._exit(9)
 # Later calls raise, too, and nothing is left on the GPU.
 try:
-    dist.all_reduce(torch.ones(10, device="cuda:0"))
+    dist.all_reduce(torch.ones(10, device=gpu))
     os._exit(8)
 except dist.DistBackendError:
     pass
