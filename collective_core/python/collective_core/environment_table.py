@@ -126,9 +126,10 @@ VARIABLES: tuple[Variable, ...] = (
         _LIBRARY, aliases=("LIGHT_TOPK_FP16",),
     ),
     Variable(
-        "CCORE_CUDA_PATH", Kind.CHOICE, "staged",
-        "how CUDA memory moves between ranks: [cuda](cuda.md#paths); for torch and the Horovod API all but `staged` "
-        "are experimental, see [pytorch](pytorch.md#paths); for the C ABI the default is auto; equal on all ranks",
+        "CCORE_CUDA_PATH", Kind.CHOICE, "by the GPUs",
+        "how CUDA memory moves between ranks: [cuda](cuda.md#paths); unset, torch and the Horovod API take `auto` "
+        "where the ranks share one GPU or have peer access, else `staged`, see [pytorch](pytorch.md#paths), and the C "
+        "ABI takes `auto`; equal on all ranks",
         (Reader.PYTHON, Reader.CUDA), choices=("staged", "auto", "stream", "kernel", "host"),
     ),
     Variable(
