@@ -35,6 +35,22 @@ CC_API cc_result cc_cuda_nodes_create(cc_comm* comm, const cc_cuda_nodes_options
 CC_API cc_result cc_cuda_nodes_all_reduce(cc_cuda_nodes* handle, const void* send, void* recv, size_t count,
                                           cc_dtype dtype, cc_redop op, void* stream, int64_t timeout_ms);
 
+/* What a handle has done on this rank. Set size to sizeof(cc_cuda_nodes_info). */
+typedef struct cc_cuda_nodes_info {
+  size_t size;
+  int32_t inside; /* cc_cuda_path of this node's ranks (collective_core_cuda.h); 0: this rank is alone on its node */
+  int32_t reserved; /* zero */
+  uint64_t reductions; /* dense operations, those included that a top-k operation became */
+  uint64_t selections; /* selections that were launched on this rank's GPU; 0 on a rank that owns no part */
+} cc_cuda_nodes_info;
+/* Not while an operation of the handle runs. */
+CC_API cc_result cc_cuda_nodes_get_info(const cc_cuda_nodes* handle, cc_cuda_nodes_info* info);
+/* CC_SUCCESS, or the first error, also of what the last operation has queued on the GPU: ask before its result is used,
+ * when the stream has come to its end. *text (may be NULL) lives as long as the handle. Does not block. */
+CC_API cc_result cc_cuda_nodes_poll(cc_cuda_nodes* handle, const char** text);
+/* Ends what runs, on all ranks with an error, within milliseconds on this one. From any thread. */
+CC_API cc_result cc_cuda_nodes_abort(cc_cuda_nodes* handle);
+
 /* As cc_residual, on the current device: 8 bytes for each element of the rank's part. */
 typedef struct cc_cuda_residual cc_cuda_residual;
 CC_API cc_result cc_cuda_residual_create(cc_cuda_residual** residual);

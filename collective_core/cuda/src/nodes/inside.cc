@@ -14,7 +14,9 @@ void copy(char* to, const char* from, size_t bytes, cudaStream_t stream) {
 }  // namespace
 
 Inside::Inside(const Places& places) : places_(places) {
-  if (places_.local()) require_cuda(cc_cuda_create(places_.local(), nullptr, &handle_));
+  if (!places_.local()) return;
+  require_cuda(cc_cuda_create(places_.local(), nullptr, &handle_));
+  require_cuda(cc_cuda_get_path(handle_, &path_));
 }
 
 Inside::~Inside() { cc_cuda_destroy(handle_); }

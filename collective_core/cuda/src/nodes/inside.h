@@ -27,6 +27,8 @@ class Inside {
   // Throws the error that the device has met.
   void check() const;
   void abort() const;
+  // The cc_cuda_path of the node's ranks; CC_CUDA_PATH_AUTO if this rank is alone.
+  int path() const { return path_; }
 
  private:
   bool is_even(size_t count) const;
@@ -34,6 +36,7 @@ class Inside {
 
   const Places& places_;
   cc_cuda* handle_ = nullptr;
+  int path_ = CC_CUDA_PATH_AUTO;
   DeviceBuffer padded_;  // parts of equal size
 };
 

@@ -7,12 +7,12 @@
 #include <cstring>
 
 #include "collective_core/collective_core_cuda_topk.h"
+#include "environment.h"
 #include "nodes/divide.h"
 
 namespace ccore_cuda::nodes {
 namespace {
 
-constexpr int64_t kTimeoutMs = 300000;  // the library's own default
 constexpr size_t kMostSelected = 0x7fffffff;
 constexpr int64_t kLookNs = 1000000;    // a wait of this length is spent looking; later the thread sleeps
 
@@ -32,12 +32,34 @@ cc_op_options options_of(int64_t timeout_ms) {
 }  // namespace
 
 Nodes::Nodes(cc_comm* comm, size_t chunk_bytes, size_t chunks)
-    : places_(comm), inside_(places_), chunk_bytes_(chunk_bytes), topk_(0, 0) {
+    : places_(comm), inside_(places_), chunk_bytes_(chunk_bytes), default_timeout_ms_(timeout_of(comm)), topk_(0, 0) {
   for (size_t i = 0; i < chunks; ++i) slots_.push_back(std::make_unique<Slot>());
 }
 
 Nodes::~Nodes() {
   for (const Stream* stream : {&work_, &down_, &up_}) cudaStreamSynchronize(*stream);
+}
+
+// Ends an operation on all ranks; the handle keeps the first failure.
+void Nodes::fail(const Error& error) {
+  broken_ = error.what();
+  broken_by_ = error.result();
+  abort();
+}
+
+void Nodes::abort() const {
+  places_.abort();
+  inside_.abort();
+}
+
+void Nodes::require_sound() {
+  if (!broken_.empty()) throw Error(broken_by_, broken_);
+  try {
+    inside_.check();
+  } catch (const Error& error) {
+    fail(error);
+    throw;
+  }
 }
 
 // Runs an operation between what the caller has queued and what it will queue. A failure ends it on all ranks.
@@ -51,16 +73,13 @@ void Nodes::guarded(const Call& call, Body body) {
     ended_.record(work_);
     ended_.hold_back(call.stream);
   } catch (const Error& error) {
-    broken_ = error.what();
-    broken_by_ = error.result();
-    places_.abort();
-    inside_.abort();
+    fail(error);
     throw;
   }
 }
 
 void Nodes::await(const Event& event, int64_t timeout_ms) const {
-  const int64_t begin = now_ns(), limit = (timeout_ms > 0 ? timeout_ms : kTimeoutMs) * 1000000;
+  const int64_t begin = now_ns(), limit = (timeout_ms > 0 ? timeout_ms : default_timeout_ms_) * 1000000;
   while (!event.has_passed()) {
     const int64_t waited = now_ns() - begin;
     inside_.check();
@@ -146,6 +165,7 @@ void Nodes::reduce_dense(const Call& call) {
 void Nodes::all_reduce(const Call& call) {
   if (call.count == 0) return;
   guarded(call, [&] { reduce_dense(call); });
+  ++reductions_;
 }
 
 void Nodes::topk_all_reduce(const Call& call, const cc_topk_options* options, Residual* residual) {
@@ -186,6 +206,7 @@ void Nodes::compressed(const Call& call, const cc_topk_plan& plan, Residual* res
   auto* const words = reinterpret_cast<uint32_t*>(own);
   topk_.select({part, residual->values(), residual->next(), static_cast<uint32_t>(plan.shard_count), call.dtype, half},
                topk::plan_of(plan.shard_count, plan.kept, samplings), {words, words + 2, words + 2 + plan.kept}, work_);
+  ++selections_;
   check(cudaMemcpyAsync(on_host + node * bytes, own, bytes, cudaMemcpyDeviceToHost, work_), "copying to the host");
   slots_[0]->down.record(work_);
   await(slots_[0]->down, call.timeout_ms);

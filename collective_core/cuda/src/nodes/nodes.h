@@ -38,6 +38,13 @@ class Nodes {
   void all_reduce(const Call& call);
   // residual null: what is not sent is lost.
   void topk_all_reduce(const Call& call, const cc_topk_options* options, Residual* residual);
+  // Throws the first error, also of what is queued on the GPU.
+  void require_sound();
+  void abort() const;
+
+  int inside_path() const { return inside_.path(); }
+  uint64_t reductions() const { return reductions_; }
+  uint64_t selections() const { return selections_; }
 
  private:
   // A chunk's way: into a pinned buffer, between the nodes, and back.
@@ -52,6 +59,7 @@ class Nodes {
     Part part;  // of this rank, from `begin` on; empty if it owns none
   };
 
+  void fail(const Error& error);
   template <typename Body>
   void guarded(const Call& call, Body body);
   Chunk chunk_at(const Call& call, size_t number) const;
@@ -69,7 +77,9 @@ class Nodes {
   Places places_;
   Inside inside_;
   const size_t chunk_bytes_;
-  int64_t default_timeout_ms_ = 0;
+  const int64_t default_timeout_ms_;
+  uint64_t reductions_ = 0;
+  uint64_t selections_ = 0;
   Stream work_;
   Stream down_;
   Stream up_;

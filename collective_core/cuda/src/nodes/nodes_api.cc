@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "collective_core/collective_core_cuda_nodes.h"
@@ -21,6 +22,7 @@ struct cc_cuda_nodes {
 
   const ccore_cuda::DeviceContext context;
   std::unique_ptr<ccore_cuda::nodes::Nodes> nodes;
+  std::string failure;  // what cc_cuda_nodes_poll has returned
   std::atomic_flag in_use = ATOMIC_FLAG_INIT;
 };
 
@@ -93,6 +95,40 @@ cc_result cc_cuda_nodes_all_reduce(cc_cuda_nodes* handle, const void* send, void
     require(handle != nullptr, "handle is null");
     const Hold hold(handle);
     handle->nodes->all_reduce(call_of(send, recv, count, dtype, op, stream, timeout_ms));
+  });
+}
+
+cc_result cc_cuda_nodes_get_info(const cc_cuda_nodes* handle, cc_cuda_nodes_info* info) {
+  return guarded([&] {
+    require(handle && info, "an argument is null");
+    require(info->size >= sizeof(size_t), "cc_cuda_nodes_info.size is not set");
+    cc_cuda_nodes_info full{};
+    full.size = std::min(info->size, sizeof full);
+    full.inside = handle->nodes->inside_path();
+    full.reductions = handle->nodes->reductions();
+    full.selections = handle->nodes->selections();
+    std::memcpy(info, &full, full.size);
+  });
+}
+
+cc_result cc_cuda_nodes_poll(cc_cuda_nodes* handle, const char** text) {
+  return guarded([&] {
+    require(handle != nullptr, "handle is null");
+    const Hold hold(handle);
+    try {
+      handle->nodes->require_sound();
+    } catch (const Error& error) {
+      if (handle->failure.empty()) handle->failure = error.what();
+      if (text) *text = handle->failure.c_str();
+      throw;
+    }
+  });
+}
+
+cc_result cc_cuda_nodes_abort(cc_cuda_nodes* handle) {
+  return guarded([&] {
+    require(handle != nullptr, "handle is null");
+    handle->nodes->abort();
   });
 }
 
