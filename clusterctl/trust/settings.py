@@ -71,9 +71,11 @@ class _Condition:
     values: bool | None = None
 
 
-def _operation(name: str, algorithm: str | None = None) -> Callable[[Reports], bool]:
+def _operation(name: str, *algorithms: str) -> Callable[[Reports], bool]:
     return lambda usage: any(
-        call.operation == name and algorithm in (None, call.algorithm) for one in usage for call in one.calls
+        call.operation == name and (not algorithms or call.algorithm in algorithms)
+        for one in usage
+        for call in one.calls
     )
 
 
@@ -102,6 +104,8 @@ def _is_on(value: str) -> bool:
 
 
 _TWO_D = ("CCORE_2D", "LIGHT_2D_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLREDUCE", "HOROVOD_TORUS_ALLREDUCE")
+# Between the CPUs of a node, and between its GPUs.
+_2D = ("2d", "2d_gpu")
 _TOP_K = ("CCORE_TOPK_ALLREDUCE", "LIGHT_TOPK_ALLREDUCE")
 _BINDING = ("CCORE_CPU_BINDING", "AIACC_CPU_BINDING_ENABLE")
 # All conditions of a variable must hold. A name is matched as a whole if the condition depends on its value.
@@ -117,11 +121,11 @@ _CONDITIONS = (
         _TRAIN,
     ),
     _Condition(
-        _TWO_D, _operation("all_reduce", "2d"), "an all_reduce by the algorithm 2d",
+        _TWO_D, _operation("all_reduce", *_2D), "an all_reduce by the algorithm 2d",
         "measure on two or more nodes with two or more ranks each, and with messages of 64 KiB or more", values=True,
     ),
     _Condition(
-        _TWO_D, _without(_operation("all_reduce", "2d")), "no all_reduce by the algorithm 2d", "leave it out",
+        _TWO_D, _without(_operation("all_reduce", *_2D)), "no all_reduce by the algorithm 2d", "leave it out",
         values=False,
     ),
     _Condition(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ctypes import c_float
 
 import pytest
+from collective_core.call_counts import CallCounts
 from collective_core.communicator import Communicator
 from collective_core.unique_id import get_unique_id
 from collective_core.usage import UsageRecorder, settings_in_effect
@@ -64,3 +65,19 @@ def test_operations_are_counted_by_size_without_those_that_are_skipped() -> None
     counts = {(operation, size): calls for (operation, size, _), calls in recorder.usage().calls.items()}
     communicator.destroy()
     assert counts == {("all_reduce", 16): 2, ("all_reduce", 8): 1}
+
+
+def test_operations_on_the_gpu_are_counted_as_those_of_the_library() -> None:
+    on_device = CallCounts()
+    on_device.add("topk_all_reduce", 4096, "gpu")
+    with Communicator(0, 1, get_unique_id()) as communicator:
+        recorder = UsageRecorder(communicator, on_device)
+        recorder.skip()
+        for _ in range(2):
+            on_device.add("topk_all_reduce", 4096, "gpu")
+            recorder.look()
+        recorder.skip()
+        on_device.add("all_reduce", 4096, "2d_gpu")
+        recorder.look()
+        calls = recorder.usage().calls
+    assert calls == {("topk_all_reduce", 4096, "gpu"): 2, ("all_reduce", 4096, "2d_gpu"): 1}

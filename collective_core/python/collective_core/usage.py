@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from collective_core import environment
+from collective_core.call_counts import Call, CallCounts
 from collective_core.communicator import Communicator
 from collective_core.enums import Dtype, Operation
 
@@ -45,17 +46,21 @@ class Usage:
 class UsageRecorder:
     """Count the operations of a communicator by size and algorithm.
 
-    The library keeps the last 64 operations, so each look counts at most these.
+    The library keeps the last 64 operations, so each look counts at most these. `on_device` counts the operations that
+    run on the GPU, which the library's list does not show.
     """
 
-    def __init__(self, communicator: Communicator) -> None:
+    def __init__(self, communicator: Communicator, on_device: CallCounts | None = None) -> None:
         self._communicator = communicator
+        self._on_device = on_device or CallCounts()
+        self._seen_on_device: Counter[Call] = Counter()
         self._seen = -1
-        self._calls: Counter[tuple[str, int, str]] = Counter()
+        self._calls: Counter[Call] = Counter()
 
     def skip(self) -> None:
         """Leave out the operations up to now."""
         self._seen = max((entry.start_ns for entry in self._communicator.trace()), default=self._seen)
+        self._seen_on_device = self._on_device.snapshot()
 
     def look(self) -> None:
         """Count the operations since the last call of `skip` or `look`."""
@@ -66,6 +71,9 @@ class UsageRecorder:
                 size = entry.count * _BYTES[entry.dtype]
                 self._calls[entry.operation.name.lower(), size, entry.algorithm] += 1
         self._seen = max((entry.start_ns for entry in entries), default=self._seen)
+        on_device = self._on_device.snapshot()
+        self._calls.update(on_device - self._seen_on_device)
+        self._seen_on_device = on_device
 
     def usage(self) -> Usage:
         """Return what was used so far."""

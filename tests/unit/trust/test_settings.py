@@ -106,6 +106,7 @@ def test_a_setting_that_another_one_overrides_is_named():
     [
         ("CCORE_TCP_STREAMS", {"transports": ["shm", "tcp"]}),
         ("CCORE_TOPK_RATIO", {"calls": [{**REPORT["calls"][0], "operation": "topk_all_reduce"}]}),
+        ("LIGHT_2D_ALLREDUCE", {"calls": [{**REPORT["calls"][0], "algorithm": "2d_gpu"}]}),
         ("CCORE_AUTOTUNE_WINDOW_CALLS", {"CCORE_AUTOTUNE": "1"}),
     ],
 )
