@@ -127,7 +127,6 @@ def main() -> None:
         "WORLD_SIZE": str(options.ranks),
         "CCORE_JOB_SECRET": f"gpu nodes {port}",
         "CCORE_INTRA_SIZE": str(options.per_node),
-        **({"CCORE_CUDA_PATH": "auto"} if options.per_node > 1 else {}),
     }
     ranks = [
         subprocess.Popen([sys.executable, *sys.argv], env={**shared, "RANK": str(rank), "LOCAL_RANK": "0"})

@@ -20,8 +20,6 @@ def test_nodes_agree_with_the_library_for_the_host(
     world: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, size: int, per_node: int
 ) -> None:
     monkeypatch.setenv("CCORE_INTRA_SIZE", str(per_node))
-    if per_node > 1:  # the GPUs of a node together: on request only
-        monkeypatch.setenv("CCORE_CUDA_PATH", "auto")
     assert all(output.splitlines()[-1] == "done" for output in world("cuda_nodes.py", size=size))
 
 

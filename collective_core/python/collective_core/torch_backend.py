@@ -86,6 +86,7 @@ class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):
         """End what is running with an error on all ranks, then leave the group."""
         if self._open:
             self._cuda.abort()
+            self._cuda_nodes.abort()
             self._communicator.abort()
             self.shutdown()
 
@@ -96,11 +97,12 @@ class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):
             "transport": _transports(self._communicator),
             "cuda_path": self._cuda.path_name(),
             "cuda": self._cuda.describe(),
+            "between_nodes": self._cuda_nodes.describe(),
         }
 
     def usage_recorder(self) -> UsageRecorder:
         """Return a recorder of this group's operations: see `collective_core.torch.usage_recorder`."""
-        return UsageRecorder(self._communicator)
+        return UsageRecorder(self._communicator, self._cuda_nodes.calls)
 
 
 def create_process_group(store: Any, rank: int, size: int, timeout: timedelta) -> CcoreProcessGroup:

@@ -15,7 +15,8 @@ def describe(group: Any = None) -> dict[str, str]:
 
     `library` is name and version, `transport` the links between the CPUs ("shm", "tcp"). `cuda_path` is "stream",
     "kernel" or "host" (of libcollective_core_cuda.so), "staged" without that library, or "" before the first CUDA
-    tensor; `cuda` is the reason in one line, with the link of each pair of ranks. Raises TypeError for another backend.
+    tensor; `cuda` is the reason in one line, with the link of each pair of ranks. `between_nodes` is what reduces CUDA
+    tensors on several nodes: their GPUs or their CPUs, with the reason. Raises TypeError for another backend.
     """
     described: dict[str, str] = _own(group).describe()
     return described

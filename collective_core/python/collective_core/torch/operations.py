@@ -16,6 +16,7 @@ from collective_core.torch.cuda_group import CudaGroup
 from collective_core.torch.cuda_nodes import CudaNodes
 from collective_core.torch.cuda_pipeline import CudaReduce
 from collective_core.torch.exchange import combined, combined_block, combiner
+from collective_core.torch.nodes_way import NodesWay
 from collective_core.torch.profile import begin_span
 from collective_core.torch.sparse import sparse_all_reduce
 from collective_core.torch.tensors import (
@@ -40,7 +41,7 @@ class Operations:
         self._streams = Streams(timeout.total_seconds())
         self._cuda = CudaGroup(communicator, timeout.total_seconds())
         self._cuda_reduce = CudaReduce(communicator)
-        self._cuda_nodes = CudaNodes(communicator)
+        self._cuda_nodes = CudaNodes(communicator, timeout.total_seconds())
         self._worker = Worker(f"ccore-{communicator.rank}")
         self._open = True
         self._default_limit: float | None = None  # the communicator's own
@@ -102,7 +103,9 @@ class Operations:
         if isinstance(way, HostWay):
             if tensor.layout != torch.strided:
                 return sparse_all_reduce(way.communicator, tensor, op, way.limit)
-            if self._reduced_in_chunks(way, tensor, op):
+            if tensor.is_cuda and combiner(tensor.dtype, op) is None and self._cuda_nodes.takes(tensor):
+                way = self._between_nodes(way)
+            elif self._reduced_in_chunks(way, tensor, op):
                 return tensor
         dense, op = scaled(way.dense(tensor), op)
         if (combine := combiner(dense.dtype, op)) is not None:
@@ -111,6 +114,9 @@ class Operations:
             way.all_reduce(*for_reduction(dense, op))
         copy_back(tensor, dense)
         return tensor
+
+    def _between_nodes(self, way: HostWay) -> NodesWay:
+        return NodesWay(self._communicator, way.limit, self._cuda_nodes)
 
     def _reduced_in_chunks(self, way: HostWay, tensor: torch.Tensor, op: object) -> bool:
         """Reduce a large CUDA tensor chunk by chunk through the host; False, on every rank, if it is not one."""

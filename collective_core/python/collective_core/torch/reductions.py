@@ -19,9 +19,8 @@ from collective_core.torch.operations import (
     reduction_of,
 )
 from collective_core.torch.tensors import (
-    as_dense,
-    as_it_reads,
     copy_back,
+    dtype_of,
     for_reduction,
     only_one,
     plain_reduction,
@@ -55,33 +54,19 @@ class Reductions(Operations):
     ) -> WorkBase:
         """Reduce one tensor over all ranks, in place, by Communicator.topk_all_reduce."""
         op = dist.ReduceOp.AVG if average else dist.ReduceOp.SUM
+        count = tensor.numel()
+        if tensor.is_cuda and not self._communicator.topk_plan(count, dtype_of(tensor), topk).compressed:
+            return self._submit("all_reduce", opts, lambda way: [self._reduce(way, tensor, op)], [tensor])
 
         def run(way: Way) -> list[torch.Tensor]:
-            if tensor.is_cuda and self._topk_on_device(way, tensor, residual, topk, op):
-                return [tensor]
-            dense = as_dense(tensor)
-            buffer, redop = for_reduction(dense, op)
-            limit = way.limit if isinstance(way, HostWay) else None
-            self._communicator.topk_all_reduce(buffer, buffer, residual, topk, redop, limit)
+            assert isinstance(way, HostWay)
+            nodes_way = self._between_nodes(way)
+            dense = nodes_way.dense(tensor)
+            nodes_way.topk_all_reduce(*for_reduction(dense, op), residual, topk)
             copy_back(tensor, dense)
             return [tensor]
 
         return self._submit("topk_all_reduce", opts, run, [tensor], needs_host=True)
-
-    def _topk_on_device(
-        self, way: Way, tensor: torch.Tensor, residual: Residual | None, topk: Topk, op: object
-    ) -> bool:
-        """Reduce a CUDA tensor without a copy of all of it on the host; False, on every rank, if that is impossible."""
-        dense = as_it_reads(tensor).contiguous()
-        buffer, redop = for_reduction(dense, op)
-        if not self._communicator.topk_plan(buffer.count, buffer.dtype, topk).compressed:
-            self._reduce(way, tensor, op)
-            return True
-        limit = way.limit if isinstance(way, HostWay) else None
-        if not self._cuda_nodes.topk_all_reduce(dense, buffer, residual, topk, redop, limit):
-            return False
-        copy_back(tensor, dense)
-        return True
 
     def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WorkBase:
         """Reduce several tensors as one operation."""

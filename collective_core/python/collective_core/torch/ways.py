@@ -12,6 +12,7 @@ import torch
 
 from collective_core import _lib
 from collective_core.communicator import Buffer, Communicator, Dtype, Redop
+from collective_core.topk import Residual, Topk
 from collective_core.torch.cuda_library import CudaHandle, Move
 from collective_core.torch.tensors import as_dense, as_it_reads, check_dense, empty_on_host, landing
 
@@ -89,6 +90,10 @@ class HostWay:
     def all_reduce(self, buffer: Buffer, redop: Redop) -> None:
         """As Way.all_reduce."""
         self.communicator.all_reduce(buffer, buffer, redop, self.limit)
+
+    def topk_all_reduce(self, buffer: Buffer, redop: Redop, residual: Residual | None, topk: Topk) -> None:
+        """Reduce in place by top-k. What is not sent goes to the residual."""
+        self.communicator.topk_all_reduce(buffer, buffer, residual, topk, redop, self.limit)
 
     def reduce(self, buffer: Buffer, root: int, redop: Redop) -> None:
         """As Way.reduce."""
