@@ -1,4 +1,4 @@
-"""CUDA tensors between emulated nodes of one machine: torch's all_reduce."""
+"""CUDA tensors between emulated nodes of one machine: torch's all_reduce, and Horovod's optimizer with top-k."""
 
 from __future__ import annotations
 
@@ -50,3 +50,15 @@ def test_a_killed_rank_is_an_error_on_every_node(world: World, monkeypatch: pyte
     # The other ranks, which the fixture compares first, must have ended with their error and not at its limit.
     with pytest.raises(AssertionError, match="rank 3 ended with -9"):
         world("torch_nodes.py", "gpus", "killed", size=4, timeout_s=60)
+
+
+@pytest.mark.parametrize(("size", "per_node"), [(2, 1), (4, 1), (4, 2)])
+@pytest.mark.parametrize("path", ["", "auto"])
+def test_horovods_top_k_is_selected_on_the_gpu(
+    world: World, monkeypatch: pytest.MonkeyPatch, size: int, per_node: int, path: str
+) -> None:
+    monkeypatch.setenv("CCORE_INTRA_SIZE", str(per_node))
+    monkeypatch.setenv("CCORE_CUDA_PATH", path)
+    for output in world("horovod_topk.py", size=size, timeout_s=300):
+        assert "selected on the GPU: 12" in output
+        assert output.splitlines()[-2:] == ["joined", "done"]

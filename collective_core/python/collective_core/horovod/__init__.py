@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 def usage_recorder() -> UsageRecorder:
     """Return a recorder of the algorithms and settings that all ranks use; raises ValueError before `init`."""
     from collective_core.horovod import world
-    from collective_core.usage import UsageRecorder
 
-    return UsageRecorder(world.current().group(0).communicator)
+    return world.current().group(0).usage_recorder()
 
 
 def __getattr__(name: str) -> NoReturn:

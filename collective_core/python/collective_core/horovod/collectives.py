@@ -10,7 +10,7 @@ import torch.distributed as dist
 from collective_core.horovod.devices import Devices
 from collective_core.horovod.reduce_ops import ReduceOp
 from collective_core.horovod.requests import Kind, Request
-from collective_core.topk import Residual
+from collective_core.topk import Residual, Topk
 from collective_core.torch.tensors import count_of_one, for_copy, for_reduction
 from collective_core.torch.ways import HostWay, Way
 
@@ -69,7 +69,7 @@ def _all_reduce(way: Way, request: Request, _: list[list[int]]) -> Tensors:
         buffer, redop = for_reduction(flat, _OPS[request.op])
         if request.residuals is not None and isinstance(way, HostWay) and _is_compressible(flat, request.op):
             residual = request.residuals.setdefault(flat.dtype, Residual())
-            way.communicator.topk_all_reduce(buffer, buffer, residual, op=redop)
+            way.topk_all_reduce(buffer, redop, residual, Topk())
         else:
             way.all_reduce(buffer, redop)
         _scale(flat, request.postscale)

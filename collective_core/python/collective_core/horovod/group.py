@@ -17,6 +17,7 @@ from collective_core.horovod.agreement import Agreed, agree
 from collective_core.horovod.devices import Devices
 from collective_core.horovod.requests import Kind, Request
 from collective_core.horovod.timeline import Timeline
+from collective_core.usage import UsageRecorder
 
 _logger = logging.getLogger("collective_core")
 
@@ -52,6 +53,10 @@ class Group:
         self._refuse_fork()
         last: int = self._calls.join().wait()
         return last
+
+    def usage_recorder(self) -> UsageRecorder:
+        """Return a recorder of the algorithms and settings that the set uses."""
+        return self._devices.usage_recorder()
 
     def _refuse_fork(self) -> None:
         """Raise in a forked process: it has not the thread, and would wait for ever for what it called."""

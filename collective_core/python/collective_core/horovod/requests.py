@@ -85,8 +85,8 @@ class Request:
         return json.dumps(said)
 
     def device(self) -> torch.device | None:
-        """Return the CUDA device of the tensors, if the call can run there. Top-k all_reduce runs on the CPUs."""
-        if self.residuals is not None or len({tensor.device for tensor in self.tensors}) != 1:
+        """Return the CUDA device of the tensors, if all are on one."""
+        if len({tensor.device for tensor in self.tensors}) != 1:
             return None
         device = self.tensors[0].device
         return device if device.type == "cuda" else None
