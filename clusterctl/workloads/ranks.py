@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,14 @@ def device_path(backend: str, device: torch.device) -> str | None:
     describe = getattr(importlib.import_module("collective_core.torch"), "describe", None)
     if describe is None:  # an older collective_core
         return None
-    described = describe()
-    return f"{described['cuda_path']}: {described['cuda']}"
+    return path_in_words(describe())
+
+
+def path_in_words(described: Mapping[str, str]) -> str:
+    """Return in one line how a process group of collective_core, which it describes, moves CUDA tensors."""
+    path = f"{described['cuda_path']}: {described['cuda']}"
+    between = described.get("between_nodes", "one node")  # an older collective_core has no such entry
+    return path if between == "one node" else f"{path}; between nodes {between}"
 
 
 def join(place: Place, backend: str, device: torch.device, timeout_s: float) -> None:
