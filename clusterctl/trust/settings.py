@@ -135,7 +135,7 @@ _CONDITIONS = (
     _Condition(_BINDING, _without(_mechanism("cpu_binding")), "no rank bound", "leave it out", values=False),
     _Condition(
         ("CCORE_CPU_REDUCE_",), _operation("cpu_reduce"), "a cpu_reduce among the operations",
-        "measure messages of 8 MiB or more on GPUs, which collective_core stages through host memory",
+        "measure messages of 8 MiB or more on GPUs, with CCORE_CUDA_PATH=staged in the variant",
     ),
     _Condition(
         ("CCORE_2D", "CCORE_HIERARCHICAL_", "LIGHT_2D_", "LIGHT_HIERARCHICAL_", "HOROVOD_HIERARCHICAL_ALLREDUCE",
