@@ -67,7 +67,8 @@ CC_API cc_result cc_cuda_residual_destroy(cc_cuda_residual* residual);
 CC_API cc_result cc_cuda_nodes_topk_all_reduce(cc_cuda_nodes* handle, const void* send, void* recv, size_t count,
                                                cc_dtype dtype, cc_redop op, const cc_topk_options* topk,
                                                cc_cuda_residual* residual, void* stream, int64_t timeout_ms);
-/* Waits for what this rank's GPU has queued. NULL is allowed. */
+/* Waits for what this rank's GPU has queued, and for at most 2 s for the other ranks of its node, which may still read
+ * its memory. NULL is allowed. */
 CC_API cc_result cc_cuda_nodes_destroy(cc_cuda_nodes* handle);
 
 #ifdef __cplusplus

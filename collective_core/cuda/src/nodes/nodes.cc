@@ -14,6 +14,7 @@ namespace ccore_cuda::nodes {
 namespace {
 
 constexpr size_t kMostSelected = 0x7fffffff;
+constexpr int64_t kGoodbyeMs = 2000;
 constexpr int64_t kLookNs = 1000000;    // a wait of this length is spent looking; later the thread sleeps
 
 int64_t now_ns() {
@@ -38,6 +39,10 @@ Nodes::Nodes(cc_comm* comm, size_t chunk_bytes, size_t chunks)
 
 Nodes::~Nodes() {
   for (const Stream* stream : {&work_, &down_, &up_}) cudaStreamSynchronize(*stream);
+  if (!places_.local() || !broken_.empty()) return;
+  // A peer may still read what this rank has given. One that does not come costs this time, and nothing else.
+  const cc_op_options options = options_of(kGoodbyeMs);
+  cc_barrier(places_.local(), &options);
 }
 
 // Ends an operation on all ranks; the handle keeps the first failure.
