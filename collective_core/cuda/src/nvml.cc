@@ -21,7 +21,8 @@ using Device = struct NvmlDevice*;
 constexpr int kSuccess = 0;
 constexpr unsigned int kMostLinks = 18;
 constexpr unsigned int kEnabled = 1;
-constexpr unsigned int kRemoteIsSwitch = 2;
+// What is at the other end. A virtual machine may hide the switches: their links then end at an unknown device.
+enum Remote : unsigned int { kGpu = 0, kProcessor = 1 };
 
 class Library {
  public:
@@ -41,12 +42,12 @@ class Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
-  bool is_usable() const { return ready_ && by_bus && state && remote; }
+  bool is_usable() const { return ready_ && by_bus && state && remote && remote_kind; }
 
   int (*by_bus)(const char*, Device*) = nullptr;
   int (*state)(Device, unsigned int, unsigned int*) = nullptr;
   int (*remote)(Device, unsigned int, PciInfo*) = nullptr;
-  int (*remote_kind)(Device, unsigned int, unsigned int*) = nullptr;  // since driver 450
+  int (*remote_kind)(Device, unsigned int, unsigned int*) = nullptr;
 
  private:
   template <typename Function>
@@ -73,7 +74,8 @@ OwnNvlinks read_nvlinks(uint64_t bus, const std::vector<uint64_t>& peers) {
     unsigned int state = 0, kind = 0;
     PciInfo info{};
     if (nvml.state(device, link, &state) != kSuccess || state != kEnabled) continue;
-    if (nvml.remote_kind && nvml.remote_kind(device, link, &kind) == kSuccess && kind == kRemoteIsSwitch) {
+    if (nvml.remote_kind(device, link, &kind) != kSuccess || kind == kProcessor) continue;
+    if (kind != kGpu) {
       ++own.to_switches;
       continue;
     }

@@ -44,7 +44,7 @@ uint64_t offered(const Offer& owner, int reader) { return owner.token + 2 * stat
 uint64_t written(const Offer& owner, int writer) { return owner.token + 2 * static_cast<uint64_t>(writer) + 1; }
 uint32_t streamed(const Offer& owner, int writer) { return static_cast<uint32_t>(written(owner, writer) | 1u); }
 
-__global__ void touch(Page* own, Page* theirs, int self, int peer, uint64_t value) {
+__global__ void use_page(Page* own, Page* theirs, int self, int peer, uint64_t value) {
   DeviceMemory::store(&own->found[peer], DeviceMemory::load(&theirs->offered[self]));
   DeviceMemory::store(&theirs->by_kernel[self], value);
   DeviceMemory::fence();
@@ -77,11 +77,24 @@ class Probe {
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
 
-  // Uses the memory of each peer; by_kernel: what was to be found there was there.
+  // Uses the memory of each peer; by_kernel: what was to be found there was there. All peers at once, since each wait takes
+  // a time slice where ranks share a GPU without MPS.
   Marks touch_all() {
-    Marks marks{};
+    Page* pages[kMostRanks] = {};
+    bool started[kMostRanks] = {};
     for (int peer = 0; peer < meeting_.size(); ++peer) {
-      if (peer != self_) marks.by_kernel[peer] = touches(peer);
+      if (peer != self_) pages[peer] = map(peer);
+    }
+    for (int peer = 0; peer < meeting_.size(); ++peer) {
+      if (pages[peer]) started[peer] = touch(peer, pages[peer]);
+    }
+    Marks marks{};
+    Page own{};
+    const bool has_come = read(&own);
+    for (int peer = 0; peer < meeting_.size(); ++peer) {
+      const Offer& offer = offers_[static_cast<size_t>(peer)];
+      marks.by_kernel[peer] = has_come && started[peer] && own.found[peer] == offered(offer, self_);
+      if (pages[peer] && !is_own_process(peer)) cudaIpcCloseMemHandle(pages[peer]);
     }
     return marks;
   }
@@ -119,27 +132,16 @@ class Probe {
   const RankFacts& facts(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   bool is_own_process(int rank) const { return facts(rank).process == facts(self_).process; }
 
-  bool touches(int peer) {
-    Page* const theirs = map(peer);
-    bool found = false;
-    if (theirs) {
-      const Offer& offer = offers_[static_cast<size_t>(peer)];
-      const bool started = start_touch(theirs, peer, written(offer, self_));
-      write_from_stream(&theirs->by_stream[self_], streamed(offer, self_));
-      Page page{};
-      found = started && has_ended() && read(&page) && page.found[peer] == offered(offer, self_);
-      if (!is_own_process(peer)) cudaIpcCloseMemHandle(theirs);
-    }
-    cudaGetLastError();
-    return found;
-  }
-
   // Unlike <<<>>> with cudaGetLastError, it does not report errors that the program left behind.
-  bool start_touch(Page* theirs, int peer, uint64_t value) {
+  bool touch(int peer, Page* theirs) {
+    const Offer& offer = offers_[static_cast<size_t>(peer)];
     int self = self_;
+    uint64_t value = written(offer, self_);
     void* arguments[] = {&own_, &theirs, &self, &peer, &value};
-    return cudaLaunchKernel(reinterpret_cast<const void*>(touch), dim3(1), dim3(1), arguments, 0, stream_) ==
-           cudaSuccess;
+    const bool started = cudaLaunchKernel(reinterpret_cast<const void*>(use_page), dim3(1), dim3(1), arguments, 0,
+                                          stream_) == cudaSuccess;
+    write_from_stream(&theirs->by_stream[self_], streamed(offer, self_));
+    return started;
   }
 
   Page* map(int peer) const {
