@@ -143,7 +143,7 @@ VARIABLES: tuple[Variable, ...] = (
         "largest staging buffer of a rank on its GPU, from 65536; equal on all ranks", _CUDA,
     ),
     Variable(
-        "CCORE_CUDA_PACKET_BYTES", Kind.BYTES, "by the number of ranks",
+        "CCORE_CUDA_PACKET_BYTES", Kind.BYTES, "by links and ranks",
         "largest message that kernels send as packets; equal on all ranks, see [cuda](cuda.md#kernel)", _CUDA,
     ),
     Variable(
