@@ -92,6 +92,16 @@ def test_two_groups_with_random_calls(world: World, layout: str) -> None:
         check_proof(re.findall(rf"group {number} on cuda.*", "\n".join(outputs)), layout)
 
 
+@pytest.mark.parametrize("kind", ["ddp", "compiled", "fsdp2"])
+def test_training_equals_a_single_process(world: World, kind: str) -> None:
+    (alone,) = world("cuda_training.py", "alone", kind, size=1)
+    outputs = world("cuda_training.py", "ccore", kind, each=LAYOUTS["visible"], timeout_s=240)
+    one, other, wanted = (json.loads(output.splitlines()[-1])["parameters"] for output in (*outputs, alone))
+    assert one == other  # to the last bit
+    for got, want in zip(one, wanted, strict=True):
+        assert got == pytest.approx(want, rel=1e-9, abs=1e-12)
+
+
 @layouts
 def test_a_killed_rank_is_named_within_the_deadline(world: World, layout: str) -> None:
     each = LAYOUTS[layout]

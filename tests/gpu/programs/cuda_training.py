@@ -6,6 +6,7 @@ The kind is "ddp", "fp16", "topk" (DDP with that hook), "compiled", "fsdp2" or "
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -17,7 +18,7 @@ from collective_core.ddp_hooks import TopkState, fp16_hook, topk_hook
 from torch.nn.parallel import DistributedDataParallel
 
 backend, kind = sys.argv[1:]
-gpu = torch.device("cuda", 0)
+gpu = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 torch.cuda.set_device(gpu)
 torch.manual_seed(7)
 model: Any = torch.nn.Sequential(
@@ -41,7 +42,7 @@ if backend != "alone":
     elif kind != "tuned":
         # Tiny buckets, so that several are under way at once; torch.compile wants none below its first of 1 MiB.
         model = DistributedDataParallel(
-            model, device_ids=[0], bucket_cap_mb=25 if kind == "compiled" else 0.01
+            model, device_ids=[gpu.index], bucket_cap_mb=25 if kind == "compiled" else 0.01
         )
         if kind == "fp16":
             model.register_comm_hook(None, fp16_hook)
@@ -62,7 +63,7 @@ def step(module: Any) -> None:
 
 
 if kind == "tuned":
-    tuned_ddp(model, step, candidates=(None, 0.01), warmup=2, samples=3, device_ids=[0])
+    tuned_ddp(model, step, candidates=(None, 0.01), warmup=2, samples=3, device_ids=[gpu.index])
 else:
     for _ in range(8):
         step(model)
