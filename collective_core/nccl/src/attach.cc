@@ -145,10 +145,10 @@ std::string make_handles(const Newcomer& newcomer, const std::vector<Card>& card
 }
 
 Place place_of(int path, const std::vector<Card>& cards) {
-  if (path == CC_CUDA_PATH_STREAM) return Place::shared_gpu_streams;
   const bool one_gpu =
       std::all_of(cards.begin(), cards.end(), [&](const Card& card) { return card.device == cards[0].device; });
-  return one_gpu ? Place::shared_gpu_kernels : Place::peers;
+  if (!one_gpu) return Place::peers;
+  return path == CC_CUDA_PATH_STREAM ? Place::shared_gpu_streams : Place::shared_gpu_kernels;
 }
 
 void destroy_handles(const Communicator& made) {
