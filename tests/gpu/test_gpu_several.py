@@ -25,7 +25,8 @@ pytestmark = [
 
 World = Callable[..., list[str]]
 PROGRAM = library_path().parents[1] / "bin" / "cuda_perf"
-RANDOM_S = 20
+# Of random calls. The layouts that others resemble get less time.
+RANDOM_S = {"hidden": 20, "mixed": 20, "visible": 5, "threads": 5, "mixed-threads": 5}
 
 # The variables of each rank.
 LAYOUTS = {
@@ -86,13 +87,14 @@ def test_every_call_of_torch_through_the_host(world: World, monkeypatch: pytest.
 @layouts
 def test_two_groups_with_random_calls(world: World, layout: str) -> None:
     each = LAYOUTS[layout]
-    outputs = world("cuda_several.py", str(RANDOM_S), size=len(each), each=each, timeout_s=RANDOM_S + 120)
+    seconds = RANDOM_S[layout]
+    outputs = world("cuda_several.py", str(seconds), size=len(each), each=each, timeout_s=seconds + 120)
     assert all(output.splitlines()[-1] == "done" for output in outputs)
     for number in range(2):
         check_proof(re.findall(rf"group {number} on cuda.*", "\n".join(outputs)), layout)
 
 
-@pytest.mark.parametrize("kind", ["ddp", "compiled", "fsdp2"])
+@pytest.mark.parametrize("kind", ["ddp", "fsdp2"])
 def test_training_equals_a_single_process(world: World, kind: str) -> None:
     (alone,) = world("cuda_training.py", "alone", kind, size=1)
     outputs = world("cuda_training.py", "ccore", kind, each=LAYOUTS["visible"], timeout_s=240)
@@ -132,8 +134,9 @@ def test_every_collective_type_and_operator(layout: str) -> None:
 
 @native_layouts
 def test_random_sizes_on_three_communicators_with_another_device_current(layout: str) -> None:
-    soak = ("operations=1000000", f"limit={RANDOM_S}", "elsewhere=1", f"epoch={2**32 - 3}")
-    output = cuda_perf("soak", *NATIVE[layout], *soak, timeout_s=RANDOM_S + 120)
+    seconds = RANDOM_S[layout]
+    soak = ("operations=1000000", f"limit={seconds}", "elsewhere=1", f"epoch={2**32 - 3}")
+    output = cuda_perf("soak", *NATIVE[layout], *soak, timeout_s=seconds + 120)
     assert "3 handles" in output
     assert "wrong 0" in output
 

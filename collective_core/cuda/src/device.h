@@ -13,8 +13,8 @@ std::array<unsigned char, 16> uuid_of(int device, const cudaDeviceProp& properti
 // The PCI address, which the slices of a GPU have in common.
 uint64_t bus_of(const cudaDeviceProp& properties);
 
-// Whether a stream that has waited for a word also sees what another GPU wrote before the word; flushes_waits: with
-// CU_STREAM_WAIT_VALUE_FLUSH.
+// Whether a stream that has waited for a word also sees what another GPU wrote before the word, as the driver reports it
+// for writes from other devices; flushes_waits: with CU_STREAM_WAIT_VALUE_FLUSH.
 bool orders_remote_writes(int device);
 bool flushes_waits(int device);
 
