@@ -16,6 +16,7 @@ struct Wishes {
   int64_t staging_bytes;
   int64_t packet_bytes;  // the largest message that goes in packets; 0: by the path and the number of ranks
   int32_t blocks;        // at most
+  int32_t uses_descriptors;  // for memory of cuMemCreate, if all ranks can
   uint32_t first_epoch;
 };
 

@@ -80,6 +80,7 @@ cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda*
     wishes.staging_bytes = (given.staging_bytes ? given.staging_bytes : environment.staging_bytes) / 4096 * 4096;
     wishes.packet_bytes = environment.packet_bytes;
     wishes.blocks = environment.blocks;
+    wishes.uses_descriptors = environment.uses_descriptors;
     wishes.first_epoch = given.first_epoch;
     auto group = std::make_unique<ccore_cuda::Group>(
         comm, wishes, given.timeout_ms ? given.timeout_ms : ccore_cuda::timeout_of(comm));
@@ -98,6 +99,13 @@ cc_result cc_cuda_describe(cc_cuda* handle, char* text, size_t size) {
   return guarded([&] {
     require(handle && text && size, "handle or text is null, or size is 0");
     std::snprintf(text, size, "%s", handle->group->description().c_str());
+  });
+}
+
+cc_result cc_cuda_notice(cc_cuda* handle, char* text, size_t size) {
+  return guarded([&] {
+    require(handle && text && size, "handle or text is null, or size is 0");
+    std::snprintf(text, size, "%s", handle->group->notice().c_str());
   });
 }
 

@@ -41,6 +41,7 @@ Environment read_environment() {
   environment.staging_bytes = number("CCORE_CUDA_STAGING_BYTES", int64_t{256} << 20, 65536, int64_t{1} << 40);
   environment.packet_bytes = number("CCORE_CUDA_PACKET_BYTES", 0, 0, int64_t{1} << 30);
   environment.blocks = static_cast<int32_t>(number("CCORE_CUDA_BLOCKS", 0, 0, 64));
+  environment.uses_descriptors = static_cast<int32_t>(number("CCORE_CUDA_DESCRIPTORS", 1, 0, 1));
   return environment;
 }
 

@@ -12,6 +12,7 @@ struct Environment {
   int64_t staging_bytes;  // CCORE_CUDA_STAGING_BYTES
   int64_t packet_bytes;   // CCORE_CUDA_PACKET_BYTES; 0: unset
   int32_t blocks;         // CCORE_CUDA_BLOCKS; 0: unset
+  int32_t uses_descriptors;  // CCORE_CUDA_DESCRIPTORS
 };
 
 // Throws CC_ERROR_INVALID_ARGUMENT for a value that it cannot read.

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "clock.h"
 #include "device.h"
@@ -58,7 +59,8 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
       board_memory_(meeting_, sizeof(Board), "shared memory"),
       board_(static_cast<Board*>(board_memory_.get())),
       description_(agreement_.description) {
-  meeting_.all_or_none([&] { allocate(wishes, timeout_ms); });
+  DescriptorWay descriptors = meet_if_needed(wishes);
+  meeting_.all_or_none([&] { allocate(wishes, timeout_ms, std::move(descriptors)); });
   const bool in_host_memory = agreement_.path == CC_CUDA_PATH_HOST;
   context_.slot_bytes = in_host_memory ? kHostSlotBytes : agreement_.path == CC_CUDA_PATH_STREAM ? kSlotBytes : 0;
   regions_ = in_host_memory ? make_host_regions(meeting_, context_.slot_bytes)
@@ -98,7 +100,18 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
   description_ += ", " + std::to_string(context_.blocks) + " blocks";
 }
 
-void Group::allocate(const Wishes& wishes, int64_t timeout_ms) {
+// Peers that are all threads of one process and GPU use each other's memory as it is.
+DescriptorWay Group::meet_if_needed(const Wishes& wishes) {
+  const bool is_needed =
+      agreement_.path != CC_CUDA_PATH_HOST && (agreement_.most_threads < meeting_.size() || agreement_.gpus > 1);
+  if (!is_needed) return {};
+  DescriptorWay way = meet_for_descriptors(meeting_, device_, wishes.uses_descriptors != 0);
+  description_ += "; memory of cuMemCreate (expandable segments) ";
+  description_ += way.refusal.empty() ? "by descriptors" : "staged: " + way.refusal;
+  return way;
+}
+
+void Group::allocate(const Wishes& wishes, int64_t timeout_ms, DescriptorWay descriptors) {
   control_ = std::make_unique<DeviceMemoryBlock>(sizeof(Control));
   words_ = std::make_unique<MappedHostMemory>(sizeof(HostWords));
   auto* const words = words_->host<HostWords>();
@@ -106,7 +119,8 @@ void Group::allocate(const Wishes& wishes, int64_t timeout_ms) {
   const Control control = initial_control(wishes.first_epoch);
   check(cudaMemcpy(control_->as<Control>(), &control, sizeof control, cudaMemcpyHostToDevice), "setting the epochs");
   failure_ = std::make_unique<FailureState>(board_, meeting_.rank(), words);
-  buffers_ = std::make_unique<Buffers>(board_, meeting_.rank(), agreement_.processes, agreement_.has_threads_elsewhere);
+  buffers_ = std::make_unique<Buffers>(board_, meeting_.rank(), agreement_.processes, agreement_.has_threads_elsewhere,
+                                       std::move(descriptors));
   staging_ = std::make_unique<Staging>(buffers_.get(), [this] { settle(); }, timeout_ms * 1000000);
   // Maps what peers export, their regions first.
   service_ = std::make_unique<Service>(watched(nullptr, timeout_ms), wishes.first_epoch);
@@ -203,6 +217,7 @@ void Group::queue(cudaStream_t stream, Body body) {
     buffers_->tend();
     tended_ns_ = now_ns();
   }
+  buffers_->begin_operation(captured);
   try {
     body(captured);
   } catch (const Error&) {
@@ -308,6 +323,11 @@ void Group::wait(int64_t timeout_ms) {
     }
   }
   failure_->throw_if_failed();
+}
+
+std::string Group::description() const {
+  const std::string buffers = buffers_->describe();
+  return buffers.empty() ? description_ : description_ + "; " + buffers;
 }
 
 void Group::abort() {

@@ -43,7 +43,9 @@ class Group {
   cc_result poll(const char** text);
 
   cc_cuda_path path() const { return agreement_.path; }
-  const std::string& description() const { return description_; }
+  std::string description() const;
+  // See cc_cuda_notice.
+  std::string notice() const { return buffers_->notice(); }
   int size() const { return meeting_.size(); }
 
  private:
@@ -53,7 +55,8 @@ class Group {
   bool folds_on_host(size_t bytes, bool captured) const;
   static void copy_own(const void* send, void* recv, size_t bytes, cudaStream_t stream);
   // Steps of a rank alone.
-  void allocate(const Wishes& wishes, int64_t timeout_ms);
+  void allocate(const Wishes& wishes, int64_t timeout_ms, DescriptorWay descriptors);
+  DescriptorWay meet_if_needed(const Wishes& wishes);
   void start_service(uint32_t first_epoch, int64_t timeout_ms);
   Service::Watched watched(RegionPart* parts, int64_t timeout_ms) const;
   int blocks_that_fit(int wished) const;

@@ -147,6 +147,11 @@ VARIABLES: tuple[Variable, ...] = (
         "largest message that kernels send as packets; equal on all ranks, see [cuda](cuda.md#kernel)", _CUDA,
     ),
     Variable(
+        "CCORE_CUDA_DESCRIPTORS", Kind.FLAG, "1",
+        "0 on any rank: memory of cuMemCreate (torch's expandable segments) is staged instead of exported, see "
+        "[cuda](cuda.md#buffers)", _CUDA,
+    ),
+    Variable(
         "CCORE_CUDA_BLOCKS", Kind.COUNT, "64", "most blocks of a kernel that waits for other ranks, at most 64", _CUDA,
     ),
     Variable(

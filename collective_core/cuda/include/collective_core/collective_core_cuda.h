@@ -48,8 +48,12 @@ CC_API cc_result cc_cuda_device_identity(unsigned char identity[16]);
 CC_API cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda** handle);
 
 CC_API cc_result cc_cuda_get_path(cc_cuda* handle, int* path);
-/* One line: the path, why, and the link of each pair of ranks. */
+/* One line: the path, why, the link of each pair of ranks, and how many buffers of all ranks their peers reach in which
+ * way. */
 CC_API cc_result cc_cuda_describe(cc_cuda* handle, char* text, size_t size);
+/* One line of what is slower than it could be: why a rank stages memory of cuMemCreate, the first that did. The same text
+ * on all ranks, empty if there is nothing. Does not block. */
+CC_API cc_result cc_cuda_notice(cc_cuda* handle, char* text, size_t size);
 
 /* Counts are in elements. In place as in collective_core.h. Any alignment to the element. */
 CC_API cc_result cc_cuda_all_reduce(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype,

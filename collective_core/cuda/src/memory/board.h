@@ -13,11 +13,18 @@
 
 namespace ccore_cuda {
 
+enum class ExportKind : uint32_t { kIpc, kSegments };
+
 struct Export {
-  cudaIpcMemHandle_t handle;
+  cudaIpcMemHandle_t handle;  // of kIpc; the descriptors of segments were sent before
   uint64_t base;
   uint64_t bytes;
+  ExportKind kind;
 };
+
+// How peers reach memory of the application; counted by allocation, or by export of segments.
+enum class Reach { kIpc, kDescriptors, kStaged };
+constexpr int kReaches = 3;
 
 struct BoardOfRank {
   // Counts the changes of a place: odd while it has an export, even when it is free again.
@@ -27,6 +34,9 @@ struct BoardOfRank {
   // could not.
   std::atomic<uint32_t> seen[kMostRanks][kMostBuffers];
   uint64_t addresses[kMostRanks][kMostBuffers];
+  std::atomic<uint32_t> offered[kMostRanks];  // messages with descriptors that this rank has sent to that rank
+  std::atomic<uint32_t> reaches[kReaches];    // how many by each Reach
+  char notice[256];                           // why it stages memory of cuMemCreate
   std::atomic<uint32_t> left;                  // 1: this rank has gone, and its memory goes
   std::atomic<uint32_t> unmapped[kMostRanks];  // 1: this rank maps nothing of that rank any more
   char failure[256];                           // the text of its failure
@@ -35,6 +45,7 @@ struct BoardOfRank {
 struct Board {
   std::atomic<uint32_t> news;    // counts changes; a futex
   std::atomic<uint32_t> failed;  // 1 + the first rank whose handle failed
+  std::atomic<uint32_t> noticed;  // 1 + the first rank with a notice
   BoardOfRank ranks[kMostRanks];
 };
 

@@ -1,5 +1,8 @@
 #include "memory/buffers.h"
 
+#include <cstdio>
+#include <utility>
+
 #include "capture_mode.h"
 #include "clock.h"
 #include "error.h"
@@ -13,15 +16,22 @@ constexpr int64_t kLeaveLimitNs = 1000000000;
 constexpr int64_t kLookNs = 10000000;
 // The first places are kept for the library's own memory, without which no operation works.
 constexpr int kOwnPlaces = 32;
+// Of the others, segments take at most so many: each buffer of another extent has an export of its own.
+constexpr size_t kMostSegmentExports = 320;
 
 }  // namespace
 
-Buffers::Buffers(Board* board, int rank, const std::vector<uint64_t>& processes, bool has_threads_elsewhere)
+Buffers::Buffers(Board* board, int rank, const std::vector<uint64_t>& processes, bool has_threads_elsewhere,
+                 DescriptorWay descriptors)
     : board_(board),
       rank_(rank),
       size_(static_cast<int>(processes.size())),
       processes_(processes),
-      has_threads_elsewhere_(has_threads_elsewhere) {
+      has_threads_elsewhere_(has_threads_elsewhere),
+      descriptors_(std::move(descriptors)),
+      arrivals_(descriptors_.driver.get()),
+      collected_(processes.size()),
+      mapped_bytes_(processes.size() * kMostBuffers) {
   for (int other = 0; other < size_; ++other) crosses_processes_ = crosses_processes_ || !is_own_process(other);
 }
 
@@ -54,6 +64,7 @@ int Buffers::claim_place(const void* base, size_t bytes, int first) {
   if (number < 0) return kNoPlace;
   BoardOfRank& own = board_->ranks[rank_];
   Export& place = own.exports[number];
+  place.kind = ExportKind::kIpc;
   place.base = reinterpret_cast<uint64_t>(base);
   place.bytes = bytes;
   if (crosses_processes_ && cudaIpcGetMemHandle(&place.handle, const_cast<void*>(base)) != cudaSuccess) {
@@ -114,6 +125,10 @@ bool Buffers::is_mapped_by_all(int number) const {
 }
 
 bool Buffers::locate(const void* address, size_t bytes, uint64_t* addresses) {
+  if (!descriptors_.channels.empty() && !is_plain_memory(address)) {
+    const std::optional<bool> located = locate_segments(address, bytes, addresses);
+    if (located) return *located;
+  }
   const auto allocation = allocation_of(address);
   if (!allocation) return false;
   const uint64_t offset = reinterpret_cast<uint64_t>(address) - allocation->base;
@@ -132,6 +147,7 @@ bool Buffers::locate(const void* address, size_t bytes, uint64_t* addresses) {
     number = is_reachable ? export_allocation(base, allocation->bytes, kOwnPlaces, kMapLimitNs) : kNoHandle;
     // Buffers that were freed since the last sweep may hold the places: this one is staged, and the next finds them free.
     if (number == kNoPlace) take_back_freed();
+    count(number < 0 ? Reach::kStaged : Reach::kIpc);
     const std::lock_guard<std::mutex> lock(mutex_);
     known_[allocation->number] = {number, allocation->base};
   }
@@ -161,6 +177,110 @@ void Buffers::take_back_freed() {
   if (any) wake_all(board_);
 }
 
+// Nothing if it is not memory of cuMemCreate.
+std::optional<bool> Buffers::locate_segments(const void* address, size_t bytes, uint64_t* addresses) {
+  const RelaxedCapture relaxed;
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const KnownSegments::Export* known = known_segments_.find(begin, bytes);
+  if (!known) {
+    Segments segments = Segments::behind(descriptors_.driver.get(), begin, bytes);
+    if (segments.empty()) return std::nullopt;
+    const int number = segments.have_descriptors() ? export_segments(segments) : kNoHandle;
+    count(number < 0 ? Reach::kStaged : Reach::kDescriptors);
+    if (number < 0) note_staged(segments, number);
+    // The next sweep may find places, so this is not remembered.
+    if (number == kNoPlace) return false;
+    known = known_segments_.add(std::move(segments), number);
+  }
+  if (known->number < 0) return false;
+  addresses_of(known->number, addresses);
+  for (int rank = 0; rank < size_; ++rank) addresses[rank] += begin - known->segments.base();
+  return true;
+}
+
+int Buffers::export_segments(const Segments& segments) {
+  int number = -1;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    number = free_place(kOwnPlaces);
+    if (number < 0) return kNoPlace;
+    BoardOfRank& own = board_->ranks[rank_];
+    Export& place = own.exports[number];
+    place.kind = ExportKind::kSegments;
+    place.base = segments.base();
+    place.bytes = segments.bytes();
+    const SegmentsSent sent = send(segments, number, own.states[number].load(std::memory_order_relaxed) + 1);
+    if (sent != SegmentsSent::kAll) return sent == SegmentsSent::kLate ? kLate : kNoHandle;
+    own.addresses[rank_][number] = place.base;
+    own.states[number].fetch_add(1, std::memory_order_release);
+  }
+  wake_all(board_);
+  const int result = !wait_for_peers(number, kMapLimitNs) ? kLate : is_mapped_by_all(number) ? number : kUnmappable;
+  if (result < 0) give_back({number});
+  return result;
+}
+
+SegmentsSent Buffers::send(const Segments& segments, int number, uint32_t state) {
+  std::vector<const DescriptorChannel*> channels;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_ || shares_segments(rank)) continue;
+    channels.push_back(&descriptors_.channels[static_cast<size_t>(rank)]);
+    ranks.push_back(rank);
+  }
+  const int64_t begin = now_ns();
+  const auto sent = [&](size_t channel) {
+    board_->ranks[rank_].offered[ranks[channel]].fetch_add(1, std::memory_order_release);
+  };
+  const auto wait = [&] {
+    wake_all(board_);
+    wait_for_news(board_, board_->news.load(std::memory_order_acquire), kLookNs);
+    return now_ns() - begin < kMapLimitNs && board_->failed.load(std::memory_order_relaxed) == 0;
+  };
+  return send_segments(descriptors_.driver.get(), segments, {static_cast<uint32_t>(number), state}, channels, sent,
+                       wait);
+}
+
+void Buffers::give_back(const std::vector<int>& numbers) {
+  for (const int number : numbers) board_->ranks[rank_].states[number].fetch_add(1, std::memory_order_release);
+  if (!numbers.empty()) wake_all(board_);
+}
+
+void Buffers::begin_operation(bool is_captured) { known_segments_.begin_operation(is_captured); }
+
+void Buffers::count(Reach reach) {
+  board_->ranks[rank_].reaches[static_cast<int>(reach)].fetch_add(1, std::memory_order_relaxed);
+}
+
+std::string Buffers::describe() const {
+  uint32_t sums[kReaches] = {};
+  for (int rank = 0; rank < size_; ++rank) {
+    for (int reach = 0; reach < kReaches; ++reach) {
+      sums[reach] += board_->ranks[rank].reaches[reach].load(std::memory_order_relaxed);
+    }
+  }
+  if (sums[0] + sums[1] + sums[2] == 0) return "";
+  return "buffers of all ranks: " + std::to_string(sums[0]) + " by cudaIpc, " + std::to_string(sums[1]) +
+         " by descriptors, " + std::to_string(sums[2]) + " staged";
+}
+
+void Buffers::note_staged(const Segments& segments, int refusal) {
+  uint32_t none = 0;
+  if (board_->noticed.load(std::memory_order_relaxed) != 0) return;
+  const char* const reason = refusal == kNoHandle     ? "it was not created with a POSIX file descriptor as handle type"
+                             : refusal == kLate       ? "a peer did not map it in time"
+                             : refusal == kUnmappable ? "a peer could not map it"
+                                                      : "the table of memory that peers map is full";
+  std::snprintf(board_->ranks[rank_].notice, sizeof board_->ranks[rank_].notice,
+                "rank %d stages %zu bytes of memory of cuMemCreate: %s", rank_, segments.bytes(), reason);
+  board_->noticed.compare_exchange_strong(none, static_cast<uint32_t>(rank_) + 1, std::memory_order_release);
+}
+
+std::string Buffers::notice() const {
+  const uint32_t rank = board_->noticed.load(std::memory_order_acquire);
+  return rank ? board_->ranks[rank - 1].notice : "";
+}
+
 void Buffers::addresses_of(int number, uint64_t* addresses) const {
   for (int rank = 0; rank < size_; ++rank) addresses[rank] = board_->ranks[rank].addresses[rank_][number];
 }
@@ -182,7 +302,7 @@ void Buffers::map_news() {
       }
       continue;
     }
-    bool any = false;
+    bool any = collect(rank);
     for (int number = 0; number < kMostBuffers; ++number) {
       const uint32_t state = theirs.states[number].load(std::memory_order_acquire);
       std::atomic<uint32_t>& seen = own.seen[rank][number];
@@ -196,9 +316,26 @@ void Buffers::map_news() {
   }
 }
 
+// Descriptors that a peer has sent. They were sent before it put their export on the board. True if there were any.
+bool Buffers::collect(int rank) {
+  if (descriptors_.channels.empty()) return false;
+  uint32_t& collected = collected_[static_cast<size_t>(rank)];
+  const std::atomic<uint32_t>& offered = board_->ranks[rank].offered[rank_];
+  bool any = false;
+  while (collected != offered.load(std::memory_order_acquire)) {
+    const auto received = descriptors_.channels[static_cast<size_t>(rank)].receive();
+    if (!received) break;
+    ++collected;
+    arrivals_.take(rank, *received);
+    any = true;
+  }
+  return any;
+}
+
 void Buffers::tend() {
   const RelaxedCapture relaxed;
   take_back_freed();
+  give_back(known_segments_.forget(kMostSegmentExports));
   unmap_freed();
 }
 
@@ -227,9 +364,16 @@ int Buffers::first_that_left() const {
 }
 
 void Buffers::map(int rank, int number) {
-  const Export& place = board_->ranks[rank].exports[number];
+  const BoardOfRank& theirs = board_->ranks[rank];
+  const Export& place = theirs.exports[number];
   void* memory = nullptr;
-  if (is_own_process(rank)) {
+  if (place.kind == ExportKind::kSegments && !shares_segments(rank)) {
+    collect(rank);
+    const uint32_t state = theirs.states[number].load(std::memory_order_acquire);
+    const Arrivals::Mapping mapping = arrivals_.map(rank, {static_cast<uint32_t>(number), state});
+    memory = reinterpret_cast<void*>(mapping.address);
+    mapped_bytes(rank, number) = memory ? mapping.bytes : 0;
+  } else if (is_own_process(rank)) {
     memory = reinterpret_cast<void*>(place.base);
   } else if (cudaIpcOpenMemHandle(&memory, place.handle, cudaIpcMemLazyEnablePeerAccess) != cudaSuccess) {
     cudaGetLastError();
@@ -241,7 +385,13 @@ void Buffers::map(int rank, int number) {
 void Buffers::unmap(int rank, int number) {
   if (rank == rank_) return;
   uint64_t& address = board_->ranks[rank_].addresses[rank][number];
-  if (address && !is_own_process(rank)) cudaIpcCloseMemHandle(reinterpret_cast<void*>(address));
+  size_t& segment_bytes = mapped_bytes(rank, number);
+  if (segment_bytes) {
+    descriptors_.driver->unmap(address, segment_bytes);
+    segment_bytes = 0;
+  } else if (address && !is_own_process(rank)) {
+    cudaIpcCloseMemHandle(reinterpret_cast<void*>(address));
+  }
   address = 0;
 }
 

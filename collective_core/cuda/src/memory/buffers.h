@@ -4,25 +4,35 @@
 // writes on the board where. So the owner waits only for threads and not for the program of its peers, and it knows the
 // addresses at which its peers see its memory. No work on the GPU is needed for it, which might wait behind a kernel that
 // waits for a peer.
+//
+// Memory of cudaMalloc() is exported by cudaIpc, whole allocations. Memory of cuMemCreate() is exported by file
+// descriptors, as the segments that a buffer touches.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "driver.h"
 #include "memory/board.h"
+#include "memory/channel_meeting.h"
+#include "memory/known_segments.h"
+#include "memory/segment_transfer.h"
 
 namespace ccore_cuda {
 
 class Buffers {
  public:
   // processes[r]: a token that is equal for ranks of one process. has_threads_elsewhere: ranks of this process have other
-  // devices.
-  Buffers(Board* board, int rank, const std::vector<uint64_t>& processes, bool has_threads_elsewhere);
+  // devices. descriptors: with a channel to each rank, or with none.
+  Buffers(Board* board, int rank, const std::vector<uint64_t>& processes, bool has_threads_elsewhere,
+          DescriptorWay descriptors);
   ~Buffers();
   Buffers(const Buffers&) = delete;
   Buffers& operator=(const Buffers&) = delete;
@@ -35,6 +45,14 @@ class Buffers {
   bool locate(const void* address, size_t bytes, uint64_t* addresses);
   // The same for an allocation with a known number.
   void addresses_of(int number, uint64_t* addresses) const;
+
+  // What is located from now on is of a further operation. A captured one keeps the addresses in a CUDA graph.
+  void begin_operation(bool is_captured);
+
+  // "buffers of all ranks: 2 by cudaIpc, 3 by descriptors, 1 staged"; "" before the first one.
+  std::string describe() const;
+  // Why a rank stages memory of cuMemCreate, the first that did; the same on all ranks. "" if none does.
+  std::string notice() const;
 
   // Maps what peers have exported since. By the service thread.
   void map_news();
@@ -52,11 +70,20 @@ class Buffers {
 
  private:
   bool is_own_process(int rank) const;
+  // Whether the rank uses segments of this one, or this one those of the rank, at the addresses of their owner.
+  bool shares_segments(int rank) const { return is_own_process(rank) && !has_threads_elsewhere_; }
   // Why an allocation has no number: below 0.
   enum Refusal : int { kNoPlace = -1, kNoHandle = -2, kLate = -3, kUnmappable = -4 };
   int export_allocation(const void* base, size_t bytes, int first, int64_t limit_ns);
   int claim_place(const void* base, size_t bytes, int first);
   int free_place(int first) const;
+  std::optional<bool> locate_segments(const void* address, size_t bytes, uint64_t* addresses);
+  int export_segments(const Segments& segments);
+  SegmentsSent send(const Segments& segments, int number, uint32_t state);
+  void give_back(const std::vector<int>& numbers);
+  void count(Reach reach);
+  void note_staged(const Segments& segments, int refusal);
+  bool collect(int rank);
   void take_back_freed();
   void unmap_freed();
   void map(int rank, int number);
@@ -75,6 +102,17 @@ class Buffers {
     uintptr_t base;
   };
   std::unordered_map<uint64_t, Known> known_;  // by Allocation::number
+
+  const DescriptorWay descriptors_;
+  KnownSegments known_segments_;  // of the thread of an operation
+  // Of the service thread.
+  Arrivals arrivals_;
+  std::vector<uint32_t> collected_;  // messages with descriptors, by rank
+  // Of the segments that this rank maps; 0: none. As `addresses` of the board.
+  std::vector<size_t> mapped_bytes_;
+  size_t& mapped_bytes(int rank, int number) {
+    return mapped_bytes_[static_cast<size_t>(rank) * kMostBuffers + static_cast<size_t>(number)];
+  }
 };
 
 }  // namespace ccore_cuda
