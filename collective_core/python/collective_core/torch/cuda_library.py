@@ -18,6 +18,7 @@ from collective_core.locations import library_path
 
 LIBRARY_NAME = "libcollective_core_cuda.so"
 _DESCRIPTION_BYTES = 8192
+_NOTICE_BYTES = 256
 
 
 class _Options(ctypes.Structure):
@@ -49,6 +50,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_cuda_create": (c_void_p, c_void_p, c_void_p),
     "cc_cuda_get_path": (c_void_p, c_void_p),
     "cc_cuda_describe": (c_void_p, c_char_p, c_size_t),
+    "cc_cuda_notice": (c_void_p, c_char_p, c_size_t),
     "cc_cuda_all_reduce": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p),
     "cc_cuda_reduce_scatter": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p),
     "cc_cuda_all_gather": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_void_p),
@@ -116,9 +118,15 @@ class CudaHandle:
         return CudaPath(path.value)
 
     def describe(self) -> str:
-        """Return the path, its reason and the links in one line."""
+        """Return the path, its reason, the links and how peers reach buffers, in one line."""
         text = ctypes.create_string_buffer(_DESCRIPTION_BYTES)
         check(self._library.cc_cuda_describe(self._live(), text, _DESCRIPTION_BYTES))
+        return text.value.decode(errors="replace")
+
+    def notice(self) -> str:
+        """Return why a rank stages memory that peers could map, the same text on all ranks; "" if none does."""
+        text = ctypes.create_string_buffer(_NOTICE_BYTES)
+        check(self._library.cc_cuda_notice(self._live(), text, _NOTICE_BYTES))
         return text.value.decode(errors="replace")
 
     def all_reduce(self, send: int, recv: int, count: int, dtype: int, redop: int, stream: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import threading
 import time
 from collections import deque
@@ -18,6 +19,7 @@ from collective_core.torch.work import CcoreBackendError
 
 # Any: torch's stubs leave set_device() untyped.
 _cuda: Any = torch.cuda
+_logger = logging.getLogger("collective_core")
 
 # How often it looks while something is under way. Transfers that wait for company wait no longer than this.
 LOOK_EVERY_S = 0.02
@@ -48,6 +50,7 @@ class CudaWatchdog:
         self._deferring = deferring
         self._under_way: deque[Launched] = deque()
         self._last_call = 0.0
+        self._notice = ""  # that was logged
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -64,6 +67,7 @@ class CudaWatchdog:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         self._under_way.clear()
+        self._log_notice()
 
     def note_call(self) -> None:
         """Look often for a while: the group was called."""
@@ -102,12 +106,22 @@ class CudaWatchdog:
             self._deferring.flush_old()
             self._failures.check("watchdog")
             self._retire()
+            self._log_notice()
         except CcoreBackendError:
             # It is logged, and every call of the group raises it. What is still under way ends on the device.
             self._under_way.clear()
         except RuntimeError as error:  # of CUDA itself, such as an illegal address of another kernel
             self._failures.fail(CollectiveCoreError(Result.SYSTEM, str(error)))
             self._under_way.clear()
+
+    def _log_notice(self) -> None:
+        """Log once what the library does more slowly than it could; every rank logs the same text."""
+        handle = self._meeting.handle
+        if handle is None or self._notice:
+            return
+        self._notice = handle.notice()
+        if self._notice:
+            _logger.warning("collective_core CUDA tensors of %s: %s", self._meeting.device, self._notice)
 
     def _retire(self) -> None:
         """Forget what has ended; fail at the deadline of what has not."""
