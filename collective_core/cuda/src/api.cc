@@ -1,5 +1,6 @@
 // The C ABI of collectives: checks arguments.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,7 @@
 struct cc_cuda {
   ccore_cuda::DeviceContext context;
   std::unique_ptr<ccore_cuda::Group> group;
+  std::atomic<void*> last_stream{nullptr};  // of the device, as was checked
 };
 
 namespace {
@@ -42,7 +44,27 @@ void on_device(const cc_cuda* handle, Body body) {
   body(handle->group.get());
 }
 
-cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
+// With the device of the handle current, which default streams have.
+void require_own_stream(cc_cuda* handle, void* stream) {
+  if (handle->last_stream.load(std::memory_order_relaxed) == stream) return;
+  const int device = ccore_cuda::device_of(static_cast<cudaStream_t>(stream)), own = handle->context.device();
+  if (device >= 0 && device != own) {
+    throw ccore_cuda::Error(CC_ERROR_INVALID_ARGUMENT,
+                            "the stream is of device " + std::to_string(device) + ", and the handle of device " +
+                                std::to_string(own) +
+                                "; pass a stream of the device that was current in cc_cuda_create");
+  }
+  handle->last_stream.store(stream, std::memory_order_relaxed);
+}
+
+// The same for an operation on a stream.
+template <typename Body>
+void on_stream(cc_cuda* handle, void* stream, Body body) {
+  on_device(handle, [&](ccore_cuda::Group* group) {
+    require_own_stream(handle, stream);
+    body(group, static_cast<cudaStream_t>(stream));
+  });
+}
 
 }  // namespace
 
@@ -84,7 +106,7 @@ cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda*
     wishes.first_epoch = given.first_epoch;
     auto group = std::make_unique<ccore_cuda::Group>(
         comm, wishes, given.timeout_ms ? given.timeout_ms : ccore_cuda::timeout_of(comm));
-    *handle = new cc_cuda{ccore_cuda::DeviceContext::current(), std::move(group)};
+    *handle = new cc_cuda{ccore_cuda::DeviceContext::current(), std::move(group), {nullptr}};
   });
 }
 
@@ -115,8 +137,8 @@ cc_result cc_cuda_all_reduce(cc_cuda* handle, const void* send, void* recv, size
     require_buffers(handle, send, recv, count, dtype);
     require_op(op);
     if (count == 0) return;
-    on_device(handle,
-              [&](ccore_cuda::Group* group) { group->all_reduce(send, recv, count, dtype, op, as_stream(stream)); });
+    on_stream(handle, stream,
+              [&](ccore_cuda::Group* group, cudaStream_t on) { group->all_reduce(send, recv, count, dtype, op, on); });
   });
 }
 
@@ -126,8 +148,8 @@ cc_result cc_cuda_reduce_scatter(cc_cuda* handle, const void* send, void* recv, 
     require_buffers(handle, send, recv, recv_count, dtype);
     require_op(op);
     if (recv_count == 0) return;
-    on_device(handle, [&](ccore_cuda::Group* group) {
-      group->reduce_scatter(send, recv, recv_count, dtype, op, as_stream(stream));
+    on_stream(handle, stream, [&](ccore_cuda::Group* group, cudaStream_t on) {
+      group->reduce_scatter(send, recv, recv_count, dtype, op, on);
     });
   });
 }
@@ -137,8 +159,8 @@ cc_result cc_cuda_all_gather(cc_cuda* handle, const void* send, void* recv, size
   return guarded([&] {
     require_buffers(handle, send, recv, send_count, dtype);
     if (send_count == 0) return;
-    on_device(handle,
-              [&](ccore_cuda::Group* group) { group->all_gather(send, recv, send_count, dtype, as_stream(stream)); });
+    on_stream(handle, stream,
+              [&](ccore_cuda::Group* group, cudaStream_t on) { group->all_gather(send, recv, send_count, dtype, on); });
   });
 }
 
@@ -149,8 +171,8 @@ cc_result cc_cuda_broadcast(cc_cuda* handle, const void* send, void* recv, size_
     require(root >= 0 && root < handle->group->size(), "root is not a rank");
     require_buffers(handle, recv, recv, count, dtype);
     if (count == 0) return;
-    on_device(handle, [&](ccore_cuda::Group* group) {
-      group->broadcast(send ? send : recv, recv, count, dtype, root, as_stream(stream));
+    on_stream(handle, stream, [&](ccore_cuda::Group* group, cudaStream_t on) {
+      group->broadcast(send ? send : recv, recv, count, dtype, root, on);
     });
   });
 }
@@ -165,7 +187,8 @@ cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, s
               "a transfer needs either send or recv, not both or none");
     }
     if (count == 0) return;
-    on_device(handle, [&](ccore_cuda::Group* group) { group->exchange(transfers, count, as_stream(stream)); });
+    on_stream(handle, stream,
+              [&](ccore_cuda::Group* group, cudaStream_t on) { group->exchange(transfers, count, on); });
   });
 }
 

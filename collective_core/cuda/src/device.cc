@@ -25,6 +25,13 @@ uint64_t bus_of(const cudaDeviceProp& properties) {
          static_cast<uint64_t>(properties.pciBusID & 0xff) << 8 | static_cast<uint64_t>(properties.pciDeviceID & 0xff);
 }
 
+int device_of(cudaStream_t stream) {
+  using Function = CUresult (*)(CUstream, CUdevice*);
+  static const auto get = driver_function<Function>("cuStreamGetDevice");
+  CUdevice device = -1;
+  return get && get(stream, &device) == CUDA_SUCCESS ? device : -1;
+}
+
 bool flushes_waits(int device) { return device_attribute(device, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES) != 0; }
 
 bool orders_remote_writes(int device) {

@@ -30,7 +30,7 @@ DeviceContext DeviceContext::current() {
   int device = 0;
   check(cudaGetDevice(&device), "asking for the current device");
   check(cudaSetDevice(device), "creating the context of the device");
-  return DeviceContext(current_context());
+  return DeviceContext(current_context(), device);
 }
 
 DeviceScope::DeviceScope(const DeviceContext& context) {

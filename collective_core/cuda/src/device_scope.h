@@ -13,13 +13,15 @@ class DeviceContext {
   static DeviceContext current();
 
   CUcontext get() const { return context_; }
+  int device() const { return device_; }
   bool operator==(const DeviceContext& other) const { return context_ == other.context_; }
   bool operator!=(const DeviceContext& other) const { return context_ != other.context_; }
 
  private:
-  explicit DeviceContext(CUcontext context) : context_(context) {}
+  DeviceContext(CUcontext context, int device) : context_(context), device_(device) {}
 
   CUcontext context_;
+  int device_;
 };
 
 class DeviceScope {

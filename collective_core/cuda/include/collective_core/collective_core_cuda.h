@@ -4,7 +4,8 @@
  * threads. Operations are stream-ordered: a call checks its arguments, queues work on the stream and returns. No call
  * meets the other ranks on the host, except create, destroy and the first call that needs more staging memory.
  * Every rank calls the same operations in the same order. A handle may be used with several streams; it orders its
- * operations itself. Handles are independent of each other.
+ * operations itself. Handles are independent of each other; a process may have handles of several devices. The stream and
+ * the buffers of a call must be of the handle's device. Another device may be current, and stays so.
  *
  * Every wait on the device has a deadline and looks at an abort word. The first error of a handle is sticky. After an
  * error the results are not valid: ask cc_cuda_poll before they are used.
