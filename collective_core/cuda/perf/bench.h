@@ -40,6 +40,7 @@ class Elsewhere {
  public:
   Elsewhere(const Rank& rank, const Options& options);
   void end();
+  bool is_elsewhere() const { return other_ != own_; }
 
  private:
   int own_ = 0, other_ = 0;

@@ -10,6 +10,23 @@
 #include "values.h"
 
 namespace cuda_perf {
+namespace {
+
+// A stream of another device is refused, on every rank and before anything is queued.
+void offer_wrong_stream(Rank& rank, const Options& options, Setup& setup) {
+  cudaStream_t stream = nullptr;
+  Elsewhere elsewhere(rank, options);
+  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  const bool is_wrong = elsewhere.is_elsewhere();
+  elsewhere.end();
+  if (is_wrong) {
+    const cc_result result = cc_cuda_all_reduce(setup.handle, setup.input, setup.output, 1, CC_FLOAT32, CC_SUM, stream);
+    if (result != CC_ERROR_INVALID_ARGUMENT) throw Failed("a stream of another device was not refused");
+  }
+  cudaStreamDestroy(stream);
+}
+
+}  // namespace
 
 void run_soak(Rank& rank, const Options& options) {
   Setup setup(rank, options, options.most_bytes + 256);
@@ -22,6 +39,7 @@ void run_soak(Rank& rank, const Options& options) {
     cuda.first_epoch = options.first_epoch;
     handles.push_back(rank.make_handle(comms.back(), cuda));
   }
+  offer_wrong_stream(rank, options, setup);
   cudaStream_t streams[2] = {setup.stream, nullptr};
   check_cuda(cudaStreamCreateWithFlags(&streams[1], cudaStreamNonBlocking), "making a stream");
   cudaEvent_t event = nullptr;
