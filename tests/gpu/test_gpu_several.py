@@ -94,6 +94,18 @@ def test_two_groups_with_random_calls(world: World, layout: str) -> None:
         check_proof(re.findall(rf"group {number} on cuda.*", "\n".join(outputs)), layout)
 
 
+@pytest.mark.parametrize("layout", ["hidden", "visible"])
+def test_random_calls_on_expandable_segments(
+    world: World, monkeypatch: pytest.MonkeyPatch, layout: str
+) -> None:
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    outputs = world("cuda_several.py", "3", each=LAYOUTS[layout])
+    assert all(output.splitlines()[-1] == "done" for output in outputs)
+    # Whether the driver imports memory of a device that is hidden from the process is not documented.
+    if layout == "visible" and paths_of(layout) == {"kernel"}:
+        assert all(re.search(r"[1-9]\d* by descriptors", output) for output in outputs), outputs
+
+
 @pytest.mark.parametrize("kind", ["ddp", "fsdp2"])
 def test_training_equals_a_single_process(world: World, kind: str) -> None:
     (alone,) = world("cuda_training.py", "alone", kind, size=1)
