@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "clock.h"
@@ -63,6 +64,10 @@ int ordinal_of(const RankFacts& peer) {
   return -1;
 }
 
+struct EndOfStream {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+};
+
 class Probe {
  public:
   Probe(const Meeting& meeting, const std::vector<RankFacts>& ranks)
@@ -70,10 +75,7 @@ class Probe {
     meeting.all_or_none([&] { make(); });
     offers_ = meeting.exchange(own_offer_);
   }
-  ~Probe() {
-    if (stream_) cudaStreamDestroy(stream_);
-    cudaGetLastError();  // of a peer that cannot be reached
-  }
+  ~Probe() { cudaGetLastError(); }  // of a peer that cannot be reached
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
 
@@ -117,13 +119,16 @@ class Probe {
       throw Error(CC_ERROR_SYSTEM, "getrandom failed");
     }
     // Not the default stream, which waits for other work of the program.
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    cudaStream_t made = nullptr;
+    check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "making a stream");
+    stream_.reset(made);
     memory_ = std::make_unique<DeviceMemoryBlock>(sizeof(Page), false);
     own_ = memory_->as<Page>();
     Page page{};
     for (int peer = 0; peer < kMostRanks; ++peer) page.offered[peer] = offered(own_offer_, peer);
-    check(cudaMemcpyAsync(own_, &page, sizeof page, cudaMemcpyHostToDevice, stream_), "preparing the probe of peers");
-    check(cudaStreamSynchronize(stream_), "preparing the probe of peers");
+    check(cudaMemcpyAsync(own_, &page, sizeof page, cudaMemcpyHostToDevice, stream_.get()),
+          "preparing the probe of peers");
+    check(cudaStreamSynchronize(stream_.get()), "preparing the probe of peers");
     own_offer_.address = reinterpret_cast<uint64_t>(own_);
     own_offer_.has_handle = cudaIpcGetMemHandle(&own_offer_.handle, own_) == cudaSuccess;
     cudaGetLastError();
@@ -139,14 +144,13 @@ class Probe {
     uint64_t value = written(offer, self_);
     void* arguments[] = {&own_, &theirs, &self, &peer, &value};
     const bool started = cudaLaunchKernel(reinterpret_cast<const void*>(use_page), dim3(1), dim3(1), arguments, 0,
-                                          stream_) == cudaSuccess;
+                                          stream_.get()) == cudaSuccess;
     write_from_stream(&theirs->by_stream[self_], streamed(offer, self_));
     return started;
   }
 
   Page* map(int peer) const {
     const Offer& offer = offers_[static_cast<size_t>(peer)];
-    if (facts(peer).node != facts(self_).node) return nullptr;
     if (!is_own_process(peer)) {
       void* memory = nullptr;
       const bool is_open = offer.has_handle &&
@@ -165,7 +169,7 @@ class Probe {
     StreamWords words;
     words.write(word, value);
     try {
-      words.queue(stream_);
+      words.queue(stream_.get());
     } catch (const Error&) {
       // The peer does not see the word, which only forbids the path whose streams write to peers.
     }
@@ -173,16 +177,17 @@ class Probe {
 
   bool has_ended() const {
     const int64_t begin = now_ns();
-    cudaError_t code = cudaStreamQuery(stream_);
+    cudaError_t code = cudaStreamQuery(stream_.get());
     while (code == cudaErrorNotReady && now_ns() - begin < kLimitNs) {
       sched_yield();
-      code = cudaStreamQuery(stream_);
+      code = cudaStreamQuery(stream_.get());
     }
     return code == cudaSuccess;
   }
 
   bool read(Page* page) const {
-    return cudaMemcpyAsync(page, own_, sizeof *page, cudaMemcpyDeviceToHost, stream_) == cudaSuccess && has_ended();
+    return cudaMemcpyAsync(page, own_, sizeof *page, cudaMemcpyDeviceToHost, stream_.get()) == cudaSuccess &&
+           has_ended();
   }
 
   const Meeting& meeting_;
@@ -190,7 +195,7 @@ class Probe {
   const int self_;
   Offer own_offer_{};
   std::vector<Offer> offers_;
-  cudaStream_t stream_ = nullptr;
+  std::unique_ptr<CUstream_st, EndOfStream> stream_;
   std::unique_ptr<DeviceMemoryBlock> memory_;
   Page* own_ = nullptr;
 };
@@ -201,7 +206,9 @@ void probe_peers(const Meeting& meeting, RankTable* table) {
   const size_t size = table->ranks.size();
   table->reaches.assign(size, std::vector<bool>(size, true));
   table->signals = table->reaches;
-  if (size == 1) return;
+  const auto is_here = [&](const RankFacts& facts) { return facts.node == table->ranks[0].node; };
+  // Ranks of several nodes have no path, whatever they reach.
+  if (size == 1 || !std::all_of(table->ranks.begin(), table->ranks.end(), is_here)) return;
   Probe probe(meeting, table->ranks);
   const auto touched = meeting.exchange(probe.touch_all());
   const auto seen = meeting.exchange(probe.seen());
