@@ -28,38 +28,24 @@ def _description(outputs: list[str]) -> str:
     return lines.pop()
 
 
-def _buffers(description: str) -> tuple[int, int, int]:
-    """Return how many buffers of all ranks are exported by cudaIpc and by descriptors, and how many are staged."""
-    found = re.search(
-        r"buffers of all ranks: (\d+) by cudaIpc, (\d+) by descriptors, (\d+) staged", description
-    )
-    assert found, description
-    ipc, descriptors, staged = (int(number) for number in found.groups())
-    return ipc, descriptors, staged
-
-
 def test_sums_in_segments(world: World) -> None:
     description = _description(world(PROGRAM, "sums"))
     assert description.startswith("path stream (")
     assert BY_DESCRIPTORS in description
-    ipc, descriptors, staged = _buffers(description)
-    assert (ipc, staged) == (0, 0)
-    assert descriptors >= 20
+    assert description.endswith("buffers of all ranks: by descriptors")
 
 
 @pytest.mark.usefixtures("mps")
 def test_sums_in_segments_with_mps(world: World) -> None:
     description = _description(world(PROGRAM, "sums"))
     assert description.startswith("path kernel (")
-    assert _buffers(description)[1] >= 20
+    assert description.endswith("buffers of all ranks: by descriptors")
 
 
 def test_one_rank_switches_descriptors_off(world: World) -> None:
     description = _description(world(PROGRAM, "switched-off"))
     assert "(expandable segments) staged: rank 1: CCORE_CUDA_DESCRIPTORS is 0" in description
-    _, descriptors, staged = _buffers(description)
-    assert descriptors == 0
-    assert staged > 0
+    assert "by descriptors" not in description
 
 
 def test_memory_that_cannot_be_exported_is_staged_and_logged_once(world: World) -> None:

@@ -49,8 +49,7 @@ CC_API cc_result cc_cuda_device_identity(unsigned char identity[16]);
 CC_API cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda** handle);
 
 CC_API cc_result cc_cuda_get_path(cc_cuda* handle, int* path);
-/* One line: the path, why, the link of each pair of ranks, and how many buffers of all ranks their peers reach in which
- * way. */
+/* One line: the path, why, the link of each pair of ranks, and the ways in which peers reach the buffers of all ranks. */
 CC_API cc_result cc_cuda_describe(cc_cuda* handle, char* text, size_t size);
 /* One line of what is slower than it could be: why a rank stages memory of cuMemCreate, the first that did. The same text
  * on all ranks, empty if there is nothing. Does not block. */

@@ -22,7 +22,7 @@ struct Export {
   ExportKind kind;
 };
 
-// How peers reach memory of the application; counted by allocation, or by export of segments.
+// How peers reach memory of the application.
 enum class Reach { kIpc, kDescriptors, kStaged };
 constexpr int kReaches = 3;
 
@@ -35,7 +35,7 @@ struct BoardOfRank {
   std::atomic<uint32_t> seen[kMostRanks][kMostBuffers];
   uint64_t addresses[kMostRanks][kMostBuffers];
   std::atomic<uint32_t> offered[kMostRanks];  // messages with descriptors that this rank has sent to that rank
-  std::atomic<uint32_t> reaches[kReaches];    // how many by each Reach
+  std::atomic<uint32_t> reached[kReaches];    // by Reach: 1 if some of its memory is
   char notice[256];                           // why it stages memory of cuMemCreate
   std::atomic<uint32_t> left;                  // 1: this rank has gone, and its memory goes
   std::atomic<uint32_t> unmapped[kMostRanks];  // 1: this rank maps nothing of that rank any more

@@ -1,5 +1,6 @@
 #include "memory/buffers.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -147,7 +148,7 @@ bool Buffers::locate(const void* address, size_t bytes, uint64_t* addresses) {
     number = is_reachable ? export_allocation(base, allocation->bytes, kOwnPlaces, kMapLimitNs) : kNoHandle;
     // Buffers that were freed since the last sweep may hold the places: this one is staged, and the next finds them free.
     if (number == kNoPlace) take_back_freed();
-    count(number < 0 ? Reach::kStaged : Reach::kIpc);
+    note(number < 0 ? Reach::kStaged : Reach::kIpc);
     const std::lock_guard<std::mutex> lock(mutex_);
     known_[allocation->number] = {number, allocation->base};
   }
@@ -186,7 +187,7 @@ std::optional<bool> Buffers::locate_segments(const void* address, size_t bytes, 
     Segments segments = Segments::behind(descriptors_.driver.get(), begin, bytes);
     if (segments.empty()) return std::nullopt;
     const int number = segments.have_descriptors() ? export_segments(segments) : kNoHandle;
-    count(number < 0 ? Reach::kStaged : Reach::kDescriptors);
+    note(number < 0 ? Reach::kStaged : Reach::kDescriptors);
     if (number < 0) note_staged(segments, number);
     // The next sweep may find places, so this is not remembered.
     if (number == kNoPlace) return false;
@@ -248,20 +249,21 @@ void Buffers::give_back(const std::vector<int>& numbers) {
 
 void Buffers::begin_operation(bool is_captured) { known_segments_.begin_operation(is_captured); }
 
-void Buffers::count(Reach reach) {
-  board_->ranks[rank_].reaches[static_cast<int>(reach)].fetch_add(1, std::memory_order_relaxed);
+void Buffers::note(Reach reach) {
+  board_->ranks[rank_].reached[static_cast<int>(reach)].store(1, std::memory_order_relaxed);
 }
 
+// Without numbers: those of ranks that are asked at different moments would differ.
 std::string Buffers::describe() const {
-  uint32_t sums[kReaches] = {};
-  for (int rank = 0; rank < size_; ++rank) {
-    for (int reach = 0; reach < kReaches; ++reach) {
-      sums[reach] += board_->ranks[rank].reaches[reach].load(std::memory_order_relaxed);
-    }
+  constexpr const char* kNames[kReaches] = {"by cudaIpc", "by descriptors", "staged"};
+  std::string text;
+  for (int reach = 0; reach < kReaches; ++reach) {
+    const bool any = std::any_of(board_->ranks, board_->ranks + size_, [&](const BoardOfRank& rank) {
+      return rank.reached[reach].load(std::memory_order_relaxed) != 0;
+    });
+    if (any) text += (text.empty() ? "buffers of all ranks: " : ", ") + std::string(kNames[reach]);
   }
-  if (sums[0] + sums[1] + sums[2] == 0) return "";
-  return "buffers of all ranks: " + std::to_string(sums[0]) + " by cudaIpc, " + std::to_string(sums[1]) +
-         " by descriptors, " + std::to_string(sums[2]) + " staged";
+  return text;
 }
 
 void Buffers::note_staged(const Segments& segments, int refusal) {

@@ -49,7 +49,7 @@ class Buffers {
   // What is located from now on is of a further operation. A captured one keeps the addresses in a CUDA graph.
   void begin_operation(bool is_captured);
 
-  // "buffers of all ranks: 2 by cudaIpc, 3 by descriptors, 1 staged"; "" before the first one.
+  // "buffers of all ranks: by cudaIpc, by descriptors, staged", of these what there is; "" before the first one.
   std::string describe() const;
   // Why a rank stages memory of cuMemCreate, the first that did; the same on all ranks. "" if none does.
   std::string notice() const;
@@ -81,7 +81,7 @@ class Buffers {
   int export_segments(const Segments& segments);
   SegmentsSent send(const Segments& segments, int number, uint32_t state);
   void give_back(const std::vector<int>& numbers);
-  void count(Reach reach);
+  void note(Reach reach);
   void note_staged(const Segments& segments, int refusal);
   bool collect(int rank);
   void take_back_freed();
