@@ -117,9 +117,11 @@ Agreement agree(const Meeting& meeting, const Wishes& wishes) {
   require_equal(all, &Wishes::packet_bytes, "CCORE_CUDA_PACKET_BYTES");
   require_equal(all, &Wishes::first_epoch, "cc_cuda_options.first_epoch");
   const auto self = static_cast<size_t>(meeting.rank());
-  RankTable table;
-  for (const Capability& one : all) table.ranks.push_back(one.facts);
-  probe_peers(meeting, &table);
+  std::vector<RankFacts> ranks;
+  for (const Capability& one : all) ranks.push_back(one.facts);
+  RankTable table(ranks);
+  // The path through the host is the way out where the use of peers' memory faults.
+  if (wishes.path != CC_CUDA_PATH_HOST) probe_peers(meeting, &table);
 
   const PathChoice choice = choose_path(table, wishes.path);
   if (choice.result != CC_SUCCESS) throw Error(choice.result, choice.reason);

@@ -149,7 +149,7 @@ PathChoice choose_path(const RankTable& table, cc_cuda_path wished) {
   PathChoice choice{};
   const Survey survey = survey_of(table);
   choice.takes_turns = !survey.crowded.empty();
-  choice.pairs = text_of_pairs(table);
+  if (wished != CC_CUDA_PATH_HOST) choice.pairs = text_of_pairs(table);
   const std::vector<RankFacts>& ranks = table.ranks;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const auto before = ranks.begin() + static_cast<std::ptrdiff_t>(rank);

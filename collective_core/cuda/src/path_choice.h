@@ -24,6 +24,10 @@ struct RankFacts {
 };
 
 struct RankTable {
+  // No rank reaches another before they have tried.
+  explicit RankTable(const std::vector<RankFacts>& all)
+      : ranks(all), reaches(all.size(), std::vector<bool>(all.size())), signals(reaches) {}
+
   std::vector<RankFacts> ranks;
   // reaches[a][b]: a has read and written memory of b, and b has seen it.
   std::vector<std::vector<bool>> reaches;
@@ -39,6 +43,7 @@ struct PathChoice {
   cc_cuda_path path;
   std::string reason;  // of the path, or why the ranks cannot have it
   cc_result result;    // of cc_cuda_create
+  // Empty for the path through the host, if it is requested: it needs nothing of the pairs.
   std::string pairs;    // "1 pair of processes on one GPU, 2 pairs between GPUs"
   int gpus;             // different ones, a slice counted as a GPU
   int most_threads;     // the most ranks that one process has

@@ -204,8 +204,6 @@ class Probe {
 
 void probe_peers(const Meeting& meeting, RankTable* table) {
   const size_t size = table->ranks.size();
-  table->reaches.assign(size, std::vector<bool>(size, true));
-  table->signals = table->reaches;
   const auto is_here = [&](const RankFacts& facts) { return facts.node == table->ranks[0].node; };
   // Ranks of several nodes have no path, whatever they reach.
   if (size == 1 || !std::all_of(table->ranks.begin(), table->ranks.end(), is_here)) return;

@@ -51,11 +51,11 @@ RankFacts facts_of(const std::string& word, size_t rank) {
 }
 
 RankTable table_of(const char* ranks, const char* blind) {
-  RankTable table;
   std::istringstream words(ranks), pairs(blind);
-  for (std::string word; words >> word;) table.ranks.push_back(facts_of(word, table.ranks.size()));
-  const size_t size = table.ranks.size();
-  table.reaches.assign(size, std::vector<bool>(size, true));
+  std::vector<RankFacts> facts;
+  for (std::string word; words >> word;) facts.push_back(facts_of(word, facts.size()));
+  RankTable table(facts);
+  table.reaches.assign(facts.size(), std::vector<bool>(facts.size(), true));
   table.signals = table.reaches;
   for (std::string pair; pairs >> pair;) {
     const auto from = static_cast<size_t>(pair[0] - '0'), to = static_cast<size_t>(pair[1] - '0');
@@ -136,6 +136,9 @@ void check_counts() {
   EXPECT(choice.gpus == 2 && choice.most_threads == 2 && !choice.takes_turns, choice.gpus, " ", choice.most_threads);
   EXPECT(ranks_on_device(mixed.ranks, 0) == 2 && ranks_on_device(mixed.ranks, 2) == 1, "ranks on a GPU");
   EXPECT(choice.pairs == "1 pair of one process and GPU, 2 pairs between GPUs with peer access", choice.pairs);
+  // Without a probe of the peers.
+  const PathChoice host = choose_path(RankTable(mixed.ranks), kHost);
+  EXPECT(host.result == CC_SUCCESS && host.path == kHost && host.pairs.empty(), host.reason, " ", host.pairs);
   const PathChoice sliced = choose_path(table_of("A1 A1 A2", "02 21"), kAuto);
   EXPECT(sliced.gpus == 2 && sliced.takes_turns, sliced.gpus);
   EXPECT(sliced.pairs == "2 pairs without peer access, 1 pair of processes on one GPU", sliced.pairs);
