@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "device.h"
+#include "device_scope.h"
 #include "driver.h"
 #include "error.h"
 #include "nvml.h"
@@ -68,9 +69,7 @@ uint64_t own_process() {
 }
 
 void report_device(Capability* own) {
-  int device = 0;
-  check(cudaGetDevice(&device), "asking for the current device");
-  check(cudaSetDevice(device), "creating the context of the device");
+  const int device = DeviceContext::current().device();
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "asking for the properties of the device");
   own->facts.uuid = uuid_of(device, properties);

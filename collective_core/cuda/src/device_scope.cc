@@ -20,7 +20,9 @@ CUcontext current_context() {
   static const auto get = driver_function<CUresult (*)(CUcontext*)>("cuCtxGetCurrent");
   CUcontext context = nullptr;
   if (!get) throw Error(CC_ERROR_SYSTEM, "no NVIDIA driver was found");
-  check_driver(get(&context), "cuCtxGetCurrent");
+  const CUresult code = get(&context);
+  if (code == CUDA_ERROR_NOT_INITIALIZED) return nullptr;
+  check_driver(code, "cuCtxGetCurrent");
   return context;
 }
 
@@ -29,7 +31,8 @@ CUcontext current_context() {
 DeviceContext DeviceContext::current() {
   int device = 0;
   check(cudaGetDevice(&device), "asking for the current device");
-  check(cudaSetDevice(device), "creating the context of the device");
+  // A context that the program has made itself stays current.
+  if (!current_context()) check(cudaSetDevice(device), "creating the context of the device");
   return DeviceContext(current_context(), device);
 }
 
