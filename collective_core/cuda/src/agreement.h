@@ -18,6 +18,7 @@ struct Wishes {
   int32_t blocks;        // at most
   int32_t uses_descriptors;  // for memory of cuMemCreate, if all ranks can
   uint32_t first_epoch;
+  int32_t autotune;  // 1: calls compete; rank 0's holds for all
 };
 
 struct Agreement {
@@ -30,6 +31,7 @@ struct Agreement {
   int most_threads;     // the most ranks of one process, the same on all ranks
   bool has_threads_elsewhere;  // ranks of this process have other devices
   bool takes_turns;     // some ranks are processes that share a GPU without MPS
+  bool autotune;        // calls compete
 };
 
 // Collective. Throws on all ranks if one cannot take part or wishes something else.

@@ -1,6 +1,5 @@
 // The C ABI of collectives: checks arguments.
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,18 +12,14 @@
 #include "device_scope.h"
 #include "driver.h"
 #include "environment.h"
-#include "group.h"
 #include "guard.h"
-
-struct cc_cuda {
-  ccore_cuda::DeviceContext context;
-  std::unique_ptr<ccore_cuda::Group> group;
-  std::atomic<void*> last_stream{nullptr};  // of the device, as was checked
-};
+#include "handle.h"
 
 namespace {
 
 using ccore_cuda::guarded;
+using ccore_cuda::on_device;
+using ccore_cuda::on_stream;
 using ccore_cuda::require;
 
 constexpr int64_t kLeastStagingBytes = 65536;
@@ -36,35 +31,6 @@ void require_buffers(const cc_cuda* handle, const void* send, const void* recv, 
 }
 
 void require_op(cc_redop op) { require(op >= CC_SUM && op <= CC_AVG, "unknown reduction operator"); }
-
-// Runs a call with the device of its handle current: the thread may have another.
-template <typename Body>
-void on_device(const cc_cuda* handle, Body body) {
-  const ccore_cuda::DeviceScope scope(handle->context);
-  body(handle->group.get());
-}
-
-// With the device of the handle current, which default streams have.
-void require_own_stream(cc_cuda* handle, void* stream) {
-  if (handle->last_stream.load(std::memory_order_relaxed) == stream) return;
-  const int device = ccore_cuda::device_of(static_cast<cudaStream_t>(stream)), own = handle->context.device();
-  if (device >= 0 && device != own) {
-    throw ccore_cuda::Error(CC_ERROR_INVALID_ARGUMENT,
-                            "the stream is of device " + std::to_string(device) + ", and the handle of device " +
-                                std::to_string(own) +
-                                "; pass a stream of the device that was current in cc_cuda_create");
-  }
-  handle->last_stream.store(stream, std::memory_order_relaxed);
-}
-
-// The same for an operation on a stream.
-template <typename Body>
-void on_stream(cc_cuda* handle, void* stream, Body body) {
-  on_device(handle, [&](ccore_cuda::Group* group) {
-    require_own_stream(handle, stream);
-    body(group, static_cast<cudaStream_t>(stream));
-  });
-}
 
 }  // namespace
 
@@ -104,9 +70,12 @@ cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda*
     wishes.blocks = environment.blocks;
     wishes.uses_descriptors = environment.uses_descriptors;
     wishes.first_epoch = given.first_epoch;
+    wishes.autotune = environment.autotune ? 1 : 0;
     auto group = std::make_unique<ccore_cuda::Group>(
         comm, wishes, given.timeout_ms ? given.timeout_ms : ccore_cuda::timeout_of(comm));
-    *handle = new cc_cuda{ccore_cuda::DeviceContext::current(), std::move(group), {nullptr}};
+    std::unique_ptr<ccore_cuda::Tuner> tuner;
+    if (group->size() > 1 && group->autotune()) tuner = std::make_unique<ccore_cuda::Tuner>(group.get(), nullptr);
+    *handle = new cc_cuda{ccore_cuda::DeviceContext::current(), std::move(group), std::move(tuner), {nullptr}};
   });
 }
 
@@ -120,7 +89,9 @@ cc_result cc_cuda_get_path(cc_cuda* handle, int* path) {
 cc_result cc_cuda_describe(cc_cuda* handle, char* text, size_t size) {
   return guarded([&] {
     require(handle && text && size, "handle or text is null, or size is 0");
-    std::snprintf(text, size, "%s", handle->group->description().c_str());
+    const std::string tuned = handle->tuner ? handle->tuner->summary() : "";
+    std::snprintf(text, size, "%s%s%s", handle->group->description().c_str(),
+                  tuned.empty() ? "" : "; tuned: ", tuned.c_str());
   });
 }
 
@@ -136,9 +107,7 @@ cc_result cc_cuda_all_reduce(cc_cuda* handle, const void* send, void* recv, size
   return guarded([&] {
     require_buffers(handle, send, recv, count, dtype);
     require_op(op);
-    if (count == 0) return;
-    on_stream(handle, stream,
-              [&](ccore_cuda::Group* group, cudaStream_t on) { group->all_reduce(send, recv, count, dtype, op, on); });
+    if (count) ccore_cuda::run(handle, {CC_CUDA_ALL_REDUCE, send, recv, count, dtype, op, 0, stream, 0});
   });
 }
 
@@ -147,10 +116,7 @@ cc_result cc_cuda_reduce_scatter(cc_cuda* handle, const void* send, void* recv, 
   return guarded([&] {
     require_buffers(handle, send, recv, recv_count, dtype);
     require_op(op);
-    if (recv_count == 0) return;
-    on_stream(handle, stream, [&](ccore_cuda::Group* group, cudaStream_t on) {
-      group->reduce_scatter(send, recv, recv_count, dtype, op, on);
-    });
+    if (recv_count) ccore_cuda::run(handle, {CC_CUDA_REDUCE_SCATTER, send, recv, recv_count, dtype, op, 0, stream, 0});
   });
 }
 
@@ -158,9 +124,7 @@ cc_result cc_cuda_all_gather(cc_cuda* handle, const void* send, void* recv, size
                              void* stream) {
   return guarded([&] {
     require_buffers(handle, send, recv, send_count, dtype);
-    if (send_count == 0) return;
-    on_stream(handle, stream,
-              [&](ccore_cuda::Group* group, cudaStream_t on) { group->all_gather(send, recv, send_count, dtype, on); });
+    if (send_count) ccore_cuda::run(handle, {CC_CUDA_ALL_GATHER, send, recv, send_count, dtype, CC_SUM, 0, stream, 0});
   });
 }
 
@@ -170,10 +134,8 @@ cc_result cc_cuda_broadcast(cc_cuda* handle, const void* send, void* recv, size_
     require(handle != nullptr, "handle is null");
     require(root >= 0 && root < handle->group->size(), "root is not a rank");
     require_buffers(handle, recv, recv, count, dtype);
-    if (count == 0) return;
-    on_stream(handle, stream, [&](ccore_cuda::Group* group, cudaStream_t on) {
-      group->broadcast(send ? send : recv, recv, count, dtype, root, on);
-    });
+    if (count)
+      ccore_cuda::run(handle, {CC_CUDA_BROADCAST, send ? send : recv, recv, count, dtype, CC_SUM, root, stream, 0});
   });
 }
 
@@ -213,7 +175,12 @@ cc_result cc_cuda_abort(cc_cuda* handle) {
 
 cc_result cc_cuda_destroy(cc_cuda* handle) {
   return guarded([&] {
-    if (handle) on_device(handle, [&](ccore_cuda::Group*) { handle->group.reset(); });
+    if (handle) {
+      on_device(handle, [&](ccore_cuda::Group*) {
+        handle->group.reset();  // first: it waits for what runs, which may use memory of the tuner
+        handle->tuner.reset();
+      });
+    }
     delete handle;
   });
 }

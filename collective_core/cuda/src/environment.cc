@@ -6,6 +6,7 @@
 #include <string>
 
 #include "error.h"
+#include "tuning/settings.h"
 
 namespace ccore_cuda {
 namespace {
@@ -42,6 +43,7 @@ Environment read_environment() {
   environment.packet_bytes = number("CCORE_CUDA_PACKET_BYTES", 0, 0, int64_t{1} << 30);
   environment.blocks = static_cast<int32_t>(number("CCORE_CUDA_BLOCKS", 0, 0, 64));
   environment.uses_descriptors = static_cast<int32_t>(number("CCORE_CUDA_DESCRIPTORS", 1, 0, 1));
+  environment.autotune = autotune_is_on();
   return environment;
 }
 

@@ -13,6 +13,7 @@ struct Environment {
   int64_t packet_bytes;   // CCORE_CUDA_PACKET_BYTES; 0: unset
   int32_t blocks;         // CCORE_CUDA_BLOCKS; 0: unset
   int32_t uses_descriptors;  // CCORE_CUDA_DESCRIPTORS
+  bool autotune;             // CCORE_AUTOTUNE
 };
 
 // Throws CC_ERROR_INVALID_ARGUMENT for a value that it cannot read.

@@ -28,6 +28,9 @@ size_t packet_bytes_for(NvlinkClass links, int ranks) {
 
 // To this size streams meet once instead of twice. That saves a change of the time slice, at the price of more copies.
 constexpr size_t kSlotBytes = size_t{1} << 20;
+// The tuner tries packets and buffers where either may win.
+constexpr size_t kLeastBytesToTryBuffers = size_t{4} << 10;
+constexpr size_t kMostBytesToTryPackets = size_t{4} << 20;
 // PCIe carries twice the data in packets, so that slots, which meet once more, take less time above it.
 constexpr size_t kPacketBytesOfHost = size_t{24} << 10;
 constexpr size_t kHostSlotBytes = size_t{512} << 10;
@@ -204,14 +207,18 @@ void Group::settle() {
   while (cudaEventQuery(order_.last()) == cudaErrorNotReady && now_ns() - begin < kSettleNs) sched_yield();
 }
 
-template <typename Body>
-void Group::queue(cudaStream_t stream, Body body) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+void Group::require_peers() {
   failure_->throw_if_failed();
   if (const int rank = buffers_->first_that_left(); rank >= 0) {
     failure_->fail(CC_ERROR_REMOTE, "rank " + std::to_string(rank) + " has destroyed its handle");
     failure_->throw_if_failed();
   }
+}
+
+template <typename Body>
+void Group::queue(cudaStream_t stream, Body body) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  require_peers();
   const bool captured = order_.begin(stream);
   if (!captured && now_ns() - tended_ns_ > kTendEveryNs && cudaEventQuery(order_.last()) == cudaSuccess) {
     buffers_->tend();
@@ -228,16 +235,47 @@ void Group::queue(cudaStream_t stream, Body body) {
   service_->notice_work();
 }
 
-void Group::all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream) {
-  const ReduceCall call{
-      static_cast<const char*>(send), static_cast<char*>(recv), count, cc_dtype_size(dtype), dtype, op, stream};
-  queue(stream, [&](bool captured) {
+void Group::carry_out(const cc_cuda_call& call, Way way) {
+  const auto* const send = static_cast<const char*>(call.send);
+  auto* const recv = static_cast<char*>(call.recv);
+  const size_t element = cc_dtype_size(call.dtype);
+  const auto stream = static_cast<cudaStream_t>(call.stream);
+  switch (call.collective) {
+    case CC_CUDA_ALL_REDUCE:
+      return all_reduce({send, recv, call.count, element, call.dtype, call.op, stream, way});
+    case CC_CUDA_REDUCE_SCATTER:
+      return reduce_scatter({send, recv, call.count, element, call.dtype, call.op, stream, way});
+    default: {
+      const int root = call.collective == CC_CUDA_BROADCAST ? call.root : -1;
+      return copy({send, recv, call.count * element, root, call.dtype, call.count, stream, way});
+    }
+  }
+}
+
+std::vector<Way> Group::ways_of(const cc_cuda_call& call) const {
+  const size_t bytes = call.count * cc_dtype_size(call.dtype);
+  if (agreement_.path == CC_CUDA_PATH_HOST) return {Way::kAutomatic};
+  if (agreement_.path == CC_CUDA_PATH_STREAM) {
+    const bool has_slots = call.collective == CC_CUDA_ALL_REDUCE && bytes <= context_.slot_bytes;
+    return has_slots ? std::vector<Way>{Way::kSlots, Way::kBuffers} : std::vector<Way>{Way::kBuffers};
+  }
+  if (bytes <= context_.packet_bytes) {
+    return bytes < kLeastBytesToTryBuffers ? std::vector<Way>{Way::kPackets}
+                                           : std::vector<Way>{Way::kPackets, Way::kBuffers};
+  }
+  return bytes > kMostBytesToTryPackets ? std::vector<Way>{Way::kBuffers}
+                                        : std::vector<Way>{Way::kBuffers, Way::kPackets};
+}
+
+void Group::all_reduce(const ReduceCall& call) {
+  queue(call.stream, [&](bool captured) {
+    const size_t bytes = call.count * call.element;
     if (meeting_.size() == 1) {
-      copy_own(send, recv, count * call.element, stream);
+      copy_own(call.send, call.recv, bytes, call.stream);
     } else if (stream_path_ && !captured) {
       stream_path_->all_reduce(call);
-    } else if (folds_on_host(count * call.element, captured)) {
-      host_fold_->all_reduce(send, recv, count, dtype, op, stream);
+    } else if (folds_on_host(bytes, captured)) {
+      host_fold_->all_reduce(call.send, call.recv, call.count, call.dtype, call.op, call.stream);
     } else {
       kernel_path_->all_reduce(call);
     }
@@ -249,13 +287,10 @@ bool Group::folds_on_host(size_t bytes, bool captured) const {
   return agreement_.takes_turns || bytes > kSlotBytesInHostMemory;
 }
 
-void Group::reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
-                           cudaStream_t stream) {
-  const ReduceCall call{
-      static_cast<const char*>(send), static_cast<char*>(recv), count, cc_dtype_size(dtype), dtype, op, stream};
-  queue(stream, [&](bool captured) {
+void Group::reduce_scatter(const ReduceCall& call) {
+  queue(call.stream, [&](bool captured) {
     if (meeting_.size() == 1) {
-      copy_own(send, recv, count * call.element, stream);
+      copy_own(call.send, call.recv, call.count * call.element, call.stream);
     } else if (stream_path_ && !captured) {
       stream_path_->reduce_scatter(call);
     } else {
@@ -264,26 +299,11 @@ void Group::reduce_scatter(const void* send, void* recv, size_t count, cc_dtype 
   });
 }
 
-void Group::all_gather(const void* send, void* recv, size_t count, cc_dtype dtype, cudaStream_t stream) {
-  const size_t bytes = count * cc_dtype_size(dtype);
-  const CopyCall call{static_cast<const char*>(send), static_cast<char*>(recv), bytes, -1, dtype, count, stream};
-  queue(stream, [&](bool captured) {
+// all_gather and broadcast.
+void Group::copy(const CopyCall& call) {
+  queue(call.stream, [&](bool captured) {
     if (meeting_.size() == 1) {
-      copy_own(send, recv, bytes, stream);
-    } else if (stream_path_ && !captured) {
-      stream_path_->copy(call);
-    } else {
-      kernel_path_->copy(call);
-    }
-  });
-}
-
-void Group::broadcast(const void* send, void* recv, size_t count, cc_dtype dtype, int root, cudaStream_t stream) {
-  const size_t bytes = count * cc_dtype_size(dtype);
-  const CopyCall call{static_cast<const char*>(send), static_cast<char*>(recv), bytes, root, dtype, count, stream};
-  queue(stream, [&](bool captured) {
-    if (meeting_.size() == 1) {
-      copy_own(send, recv, bytes, stream);
+      copy_own(call.send, call.recv, call.bytes, call.stream);
     } else if (stream_path_ && !captured) {
       stream_path_->copy(call);
     } else {

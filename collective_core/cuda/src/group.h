@@ -10,6 +10,7 @@
 
 #include "agreement.h"
 #include "collective_core/collective_core_cuda.h"
+#include "collective_core/collective_core_cuda_tuning.h"
 #include "failure.h"
 #include "host/host_fold.h"
 #include "meeting.h"
@@ -33,22 +34,31 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  void all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream);
-  void reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream);
-  void all_gather(const void* send, void* recv, size_t count, cc_dtype dtype, cudaStream_t stream);
-  void broadcast(const void* send, void* recv, size_t count, cc_dtype dtype, int root, cudaStream_t stream);
+  // way: not kRival. One that the path does not have is taken as kAutomatic.
+  void carry_out(const cc_cuda_call& call, Way way);
+  // The ways for such a call, first the one that kAutomatic takes. Equal on all ranks.
+  std::vector<Way> ways_of(const cc_cuda_call& call) const;
   void exchange(const cc_cuda_transfer* transfers, size_t count, cudaStream_t stream);
   void wait(int64_t timeout_ms);
   void abort();
   cc_result poll(const char** text);
+  // Throws if the handle has failed, or a peer has destroyed its own.
+  void require_peers();
 
   cc_cuda_path path() const { return agreement_.path; }
   std::string description() const;
   // See cc_cuda_notice.
   std::string notice() const { return buffers_->notice(); }
+  bool autotune() const { return agreement_.autotune; }
   int size() const { return meeting_.size(); }
+  int rank() const { return meeting_.rank(); }
+  const Meeting& meeting() const { return meeting_; }
+  int64_t timeout_ns() const { return static_cast<int64_t>(context_.peers.deadline_ns); }
 
  private:
+  void all_reduce(const ReduceCall& call);
+  void reduce_scatter(const ReduceCall& call);
+  void copy(const CopyCall& call);
   template <typename Body>
   void queue(cudaStream_t stream, Body body);
   void settle();

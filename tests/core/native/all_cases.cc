@@ -17,6 +17,7 @@ CaseTable case_table() {
       {"cuda-flags", cuda_flags},
       {"cuda-nvlink", cuda_nvlink},
       {"cuda-segments", cuda_segments},
+      {"cuda-tuning", cuda_tuning},
       {"desync", desync},
       {"endurance", endurance},
       {"failures", failures},

@@ -30,6 +30,7 @@ void cuda_descriptors();
 void cuda_flags();
 void cuda_nvlink();
 void cuda_segments();
+void cuda_tuning();
 void siblings();
 void siblings_failures();
 void registered_memory();

@@ -8,6 +8,7 @@ CaseTable case_table() {
   CaseTable table;
   table.plain = {{"cma", cma},
                  {"cuda-flags", cuda_flags},
+                 {"cuda-tuning", cuda_tuning},
                  {"failures", failures},
                  {"fuzz", fuzz},
                  {"registered-memory", registered_memory},

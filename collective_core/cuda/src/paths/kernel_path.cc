@@ -33,10 +33,17 @@ void KernelPath::reduce_by_packets(const ReduceCall& call, size_t stride, Kind k
   }
 }
 
-bool KernelPath::fits_packets(size_t bytes) const { return bytes <= context_.packet_bytes || !context_.maps_buffers; }
+bool KernelPath::goes_in_packets(Way way, size_t bytes) const {
+  const bool decided = way == Way::kPackets || way == Way::kBuffers;
+  return decided ? way == Way::kPackets : bytes <= context_.packet_bytes;
+}
+
+bool KernelPath::fits_packets(Way way, size_t bytes) const {
+  return goes_in_packets(way, bytes) || !context_.maps_buffers;
+}
 
 void KernelPath::all_reduce(const ReduceCall& call) {
-  if (call.count * call.element <= context_.packet_bytes) return reduce_by_packets(call, 0, Kind::kAllReduce);
+  if (goes_in_packets(call.way, call.count * call.element)) return reduce_by_packets(call, 0, Kind::kAllReduce);
   if (!context_.maps_buffers) return reduce_by_slots(call);
   const size_t most = context_.most_staging_bytes / call.element;
   for (size_t begin = 0; begin < call.count; begin += most) {
@@ -65,7 +72,8 @@ void KernelPath::reduce_by_slots(const ReduceCall& call) {
 }
 
 void KernelPath::reduce_scatter(const ReduceCall& call) {
-  if (fits_packets(call.count * call.element)) return reduce_by_packets(call, call.count, Kind::kReduceScatter);
+  if (fits_packets(call.way, call.count * call.element))
+    return reduce_by_packets(call, call.count, Kind::kReduceScatter);
   const size_t most = most_of_share(context_) / call.element;
   for (size_t begin = 0; begin < call.count; begin += most) {
     TwoShot part = reduce_scatter_part(context_, call, begin, std::min(most, call.count - begin));
@@ -75,7 +83,7 @@ void KernelPath::reduce_scatter(const ReduceCall& call) {
 }
 
 void KernelPath::copy(const CopyCall& call) {
-  if (fits_packets(call.bytes)) return copy_by_packets(call);
+  if (fits_packets(call.way, call.bytes)) return copy_by_packets(call);
   const size_t most = context_.most_staging_bytes;
   for (size_t begin = 0; begin < call.bytes; begin += most) {
     Pull part = pull_part(context_, call, begin, std::min(most, call.bytes - begin));

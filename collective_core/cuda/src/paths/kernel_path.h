@@ -16,7 +16,8 @@ class KernelPath {
  private:
   Spread spread(size_t bytes) const;
   size_t packet_capacity() const;
-  bool fits_packets(size_t bytes) const;
+  bool goes_in_packets(Way way, size_t bytes) const;
+  bool fits_packets(Way way, size_t bytes) const;
   void reduce_by_packets(const ReduceCall& call, size_t stride, Kind kind);
   void reduce_by_slots(const ReduceCall& call);
   void copy_by_packets(const CopyCall& call);

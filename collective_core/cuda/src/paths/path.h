@@ -8,6 +8,7 @@
 #include "memory/buffers.h"
 #include "memory/staging.h"
 #include "service.h"
+#include "tuning/way.h"
 
 namespace ccore_cuda {
 
@@ -32,6 +33,7 @@ struct ReduceCall {
   cc_dtype dtype;
   cc_redop op;
   cudaStream_t stream;
+  Way way;
 };
 struct CopyCall {
   const char* send;
@@ -41,6 +43,7 @@ struct CopyCall {
   cc_dtype dtype;
   size_t count;
   cudaStream_t stream;
+  Way way;
 };
 
 // How an operation with a share for each rank lies in its buffers, in bytes.

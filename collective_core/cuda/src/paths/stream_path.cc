@@ -57,7 +57,7 @@ void StreamPath::part(cudaStream_t stream, bool waits) {
 }
 
 void StreamPath::all_reduce(const ReduceCall& call) {
-  if (call.count * call.element <= context_.slot_bytes) return all_reduce_in_slots(call);
+  if (call.count * call.element <= context_.slot_bytes && call.way != Way::kBuffers) return all_reduce_in_slots(call);
   const size_t most = context_.most_staging_bytes / call.element;
   for (size_t begin = 0; begin < call.count; begin += most) {
     TwoShot step = all_reduce_part(context_, call, begin, std::min(most, call.count - begin));

@@ -1,0 +1,17 @@
+// The ways in which a call can be carried out.
+#pragma once
+
+#include <cstdint>
+
+namespace ccore_cuda {
+
+enum class Way : uint8_t {
+  kAutomatic,  // as the path chooses by the size
+  kPackets,    // kernels that send packets
+  kSlots,      // path stream: the input goes into slots of the peers
+  kBuffers,    // peers use each other's buffers
+  kRival,      // not by this library
+};
+constexpr int kWays = 5;
+
+}  // namespace ccore_cuda
