@@ -67,7 +67,7 @@ class World:
         common = {
             **preload(libraries, "libnccl.so.2", "libcuda.so.1"),
             "FAKE_BOARD": str(folder / "board"), "CCORE_SOCKET_ADDR": "127.0.0.1", "CCORE_INIT_TIMEOUT_S": "30",
-            "CCORE_NCCL": "all", **everywhere,
+            "CCORE_NCCL": "all", "CCORE_AUTOTUNE": "0", **everywhere,
         }  # fmt: skip
         started = []
         for rank in (0, 1):
@@ -131,6 +131,52 @@ def test_what_no_gpu_has_proven_is_nccls_by_default(libraries: Path, tmp_path: P
         0,
         2,
     )
+
+
+def test_calls_compete_with_nccl_by_default(libraries: Path, tmp_path: Path) -> None:
+    world = World(libraries, tmp_path, everywhere={"CCORE_AUTOTUNE": ""})
+    for rank, report in enumerate(world.reports):
+        # The fake carries out the first and the third call, and NCCL the second; groups cannot be measured.
+        assert world.calls[rank][:5] == [
+            "0 add_rival nccl 0", "1 add_rival nccl 0", f"0 compete 0 4 {FLOAT32}", f"0 compete 0 4 {E4M3}",
+            f"0 compete 2 3 {E4M3}",
+        ]  # fmt: skip
+        assert f"0 all_reduce 100 {FLOAT32} {SUM}" in world.calls[rank]
+        counts = report["functions"]
+        assert (counts["ncclAllReduce"]["taken"], counts["ncclAllReduce"]["passed"]) == (3, 2)
+        assert (counts["ncclAllGather"]["taken"], counts["ncclAllGather"]["passed"]) == (1, 0)
+        assert report["without_tuner"] is None
+        assert report["choices"] == [
+            {
+                "collective": "all_reduce", "types": "any", "size_class": 4, "by": "packets", "us": 3.14,
+                "first_us": 12.5, "kept": False,
+            }
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("choice", "taken"), [("nccl", 0), ("packets", 4)])
+def test_a_choice_holds_for_all_calls_grouped_or_not(
+    libraries: Path, tmp_path: Path, choice: str, taken: int
+) -> None:
+    world = World(libraries, tmp_path, everywhere={"CCORE_AUTOTUNE": "1", "FAKE_CHOICE": choice})
+    for report, calls in zip(world.reports, world.calls, strict=True):
+        assert report["functions"]["ncclAllReduce"]["taken"] == taken
+        assert report["functions"]["ncclAllReduce"]["passed"] == 5 - taken
+        assert report["functions"]["ncclSend"]["taken"] == 2
+        assert not [call for call in calls if "compete" in call]
+
+
+def test_rank_0_decides_whether_calls_compete(libraries: Path, tmp_path: Path) -> None:
+    world = World(libraries, tmp_path / "off", CCORE_AUTOTUNE="1")
+    assert not [call for calls in world.calls for call in calls if "add_rival" in call]
+    assert world.reports[0]["choices"] == world.reports[1]["choices"] == []
+
+
+def test_without_a_tuner_the_table_decides(libraries: Path, tmp_path: Path) -> None:
+    world = World(libraries, tmp_path, everywhere={"CCORE_AUTOTUNE": "1", "FAKE_NO_TUNER": "1"})
+    for report in world.reports:
+        assert report["functions"]["ncclAllReduce"]["taken"] == 4
+        assert report["without_tuner"] == "the fake was told to fail"
 
 
 def test_a_rank_that_cannot_leaves_all_ranks_to_nccl(libraries: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@
 #include "failure.h"
 #include "meeting.h"
 #include "report.h"
+#include "rival.h"
 
 namespace ccore_nccl {
 namespace {
@@ -34,6 +35,7 @@ struct Card {
   uint32_t version = CC_VERSION_NUMBER;
   uint32_t willing = 0;
   uint32_t takes_all = 0;
+  uint32_t tunes = 0;  // rank 0's holds for all
   uint64_t boot = 0;  // equal on ranks of one machine
   int64_t pid = 0;
   std::array<unsigned char, 16> device{};
@@ -85,6 +87,7 @@ std::vector<std::vector<Record>> exchange(const std::vector<Newcomer>& newcomers
 Card card_of(const Newcomer& newcomer, bool alone) {
   Card card;
   card.takes_all = takes_all() ? 1 : 0;
+  card.tunes = tunes() ? 1 : 0;
   std::string why;
   const CoreLibrary* with = core_library(&why);
   if (!alone) {
@@ -178,6 +181,11 @@ std::string attach_one(const Newcomer& newcomer, const std::vector<Card>& cards)
     return "rank " + std::to_string(rank) + ": " + outcomes[rank].problem.text();
   }
   made->place = place_of(own.path, cards);
+  if (cards[0].tunes == 1) {
+    // Without the tuner the table decides.
+    const std::string why = compete_with_nccl(made.get());
+    if (!why.empty()) report_without_tuner(why);
+  }
   std::array<char, 512> description{};
   core().describe(made->cuda, description.data(), description.size());
   report_communicator(newcomer.ranks, newcomer.rank, description.data(), "");

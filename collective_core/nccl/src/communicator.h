@@ -19,6 +19,7 @@ struct Communicator {
   Place place = Place::peers;
   cc_comm* comm = nullptr;
   cc_cuda* cuda = nullptr;
+  bool competes = false;  // calls of it compete with those of NCCL
   Context context = nullptr;
   std::atomic<int> graphs{0};         // CUDA graphs that hold operations of it
   std::atomic<uint64_t> captured{0};  // the capture that was counted last

@@ -51,6 +51,9 @@ Loaded load() {
   find(cuda, &to.all_gather, "cc_cuda_all_gather", problem);
   find(cuda, &to.broadcast, "cc_cuda_broadcast", problem);
   find(cuda, &to.exchange, "cc_cuda_exchange", problem);
+  find(cuda, &to.add_rival, "cc_cuda_add_rival", problem);
+  find(cuda, &to.compete, "cc_cuda_compete", problem);
+  find(cuda, &to.consult, "cc_cuda_consult", problem);
   find(cuda, &to.poll, "cc_cuda_poll", problem);
   find(cuda, &to.wait, "cc_cuda_wait", problem);
   find(cuda, &to.abort, "cc_cuda_abort", problem);

@@ -5,6 +5,7 @@
 
 #include "collective_core/collective_core.h"
 #include "collective_core/collective_core_cuda.h"
+#include "collective_core/collective_core_cuda_tuning.h"
 
 namespace ccore_nccl {
 
@@ -24,6 +25,9 @@ struct CoreLibrary {
   decltype(&cc_cuda_all_gather) all_gather;
   decltype(&cc_cuda_broadcast) broadcast;
   decltype(&cc_cuda_exchange) exchange;
+  decltype(&cc_cuda_add_rival) add_rival;
+  decltype(&cc_cuda_compete) compete;
+  decltype(&cc_cuda_consult) consult;
   decltype(&cc_cuda_poll) poll;
   decltype(&cc_cuda_wait) wait;
   decltype(&cc_cuda_abort) abort;

@@ -16,16 +16,22 @@
 namespace ccore_nccl {
 namespace {
 
-// The communicator, if collective_core takes this call on it.
+// The communicator, if collective_core may take this call on it. `bytes`: of the larger of the two buffers of a rank. Where
+// calls compete, take() decides about those of any size.
+Communicator* taker(Communicator* found, Function function, size_t bytes) {
+  if (found == nullptr || bytes == 0) return nullptr;
+  const size_t most = most_bytes(function, found->place);
+  return bytes <= most || (found->competes && most > 0) ? found : nullptr;
+}
+
 Communicator* taker(Function function, Comm comm, size_t bytes) {
-  Communicator* found = find_communicator(comm);
-  return found != nullptr && pays(function, found->place, bytes) ? found : nullptr;
+  return taker(find_communicator(comm), function, bytes);
 }
 
 // Of a collective whose larger buffer holds `bytes` of each rank.
 Communicator* taker_of_all(Function function, Comm comm, size_t bytes) {
   Communicator* found = find_communicator(comm);
-  return found != nullptr && pays(function, found->place, bytes * static_cast<size_t>(found->ranks)) ? found : nullptr;
+  return taker(found, function, found == nullptr ? 0 : bytes * static_cast<size_t>(found->ranks));
 }
 
 // Communicators that come up in the background are left to NCCL.

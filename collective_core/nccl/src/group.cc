@@ -7,6 +7,7 @@
 #include "failure.h"
 #include "graphs.h"
 #include "real_nccl.h"
+#include "rival.h"
 
 namespace ccore_nccl {
 namespace {
@@ -21,6 +22,13 @@ struct Group {
 Group& group() {
   static thread_local Group own;
   return own;
+}
+
+// Whether the table takes a call that no measurement has decided.
+bool within_table(const Call& call) {
+  const bool has_shares = call.function == Function::all_gather || call.function == Function::reduce_scatter;
+  const size_t bytes = call.bytes * static_cast<size_t>(has_shares ? call.communicator->ranks : 1);
+  return bytes <= most_bytes(call.function, call.communicator->place);
 }
 
 bool is_transfer(const Call& call) { return call.function == Function::send || call.function == Function::recv; }
@@ -55,6 +63,25 @@ Result run(const Call& call) {
   note_capture(call.communicator, call.stream);
   const Result result = outcome_of(start(call));
   if (result == kSuccess) count_taken(call.function, call.bytes);
+  return result;
+}
+
+Result pass_collective(const Call& call) {
+  count_passed(call.function, call.bytes);
+  return pass_on(call);
+}
+
+// A call that is not in a group and may be measured.
+Result compete(const Call& call) {
+  const ContextScope current(call.communicator->context);
+  note_capture(call.communicator, call.stream);
+  bool passed = false;
+  const Result result = run_in_competition(call, &passed);
+  if (passed) {
+    count_passed(call.function, call.bytes);
+  } else if (result == kSuccess) {
+    count_taken(call.function, call.bytes);
+  }
   return result;
 }
 
@@ -102,6 +129,13 @@ Result run_all(std::vector<Call> calls) {
 
 Result take(const Call& call) {
   Group& own = group();
+  if (call.communicator->competes && !is_transfer(call)) {
+    const Choice choice = choice_for(call);
+    if (choice == Choice::nccl) return pass_collective(call);
+    if (choice == Choice::undecided && own.depth == 0) return compete(call);
+    // NCCL runs its calls of a group when the group ends, so that their time cannot be measured.
+    if (choice == Choice::undecided && !within_table(call)) return pass_collective(call);
+  }
   if (own.depth == 0) return run(call);
   own.calls.push_back(call);
   return kSuccess;

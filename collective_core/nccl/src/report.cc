@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +26,9 @@ struct Entry {
 // A program may make thousands; the first ones show how it runs.
 constexpr size_t kMostEntries = 32;
 
+// Choices of all communicators; each is about 150 bytes of the line.
+constexpr size_t kMostChoices = 256;
+
 std::mutex mutex;
 size_t attached = 0;
 size_t alone = 0;
@@ -35,6 +39,16 @@ pid_t owner = 0;
 std::vector<Entry>& entries() {
   static auto* const all = new std::vector<Entry>;
   return *all;
+}
+
+std::vector<std::string>& choices() {
+  static auto* const all = new std::vector<std::string>;
+  return *all;
+}
+
+std::string& without_tuner() {
+  static auto* const why = new std::string;
+  return *why;
 }
 
 std::string quoted(const std::string& text) {
@@ -102,14 +116,34 @@ void report_communicator(int ranks, int rank, const std::string& path, const std
   if (entries().size() < kMostEntries) entries().push_back(Entry{ranks, rank, path, why});
 }
 
+void report_choice(const cc_cuda_choice& choice) {
+  std::array<char, 64> times{};
+  // Whole hundredths, so that no language of the program writes a comma.
+  const auto hundredths = [](double us) { return static_cast<long long>(us * 100 + 0.5); };
+  std::snprintf(times.data(), times.size(), "%lld.%02lld,\"first_us\":%lld.%02lld", hundredths(choice.us) / 100,
+                hundredths(choice.us) % 100, hundredths(choice.first_us) / 100, hundredths(choice.first_us) % 100);
+  const std::string text = "{\"collective\":" + quoted(choice.collective) + ",\"types\":" + quoted(choice.types) +
+                           ",\"size_class\":" + std::to_string(choice.size_class) + ",\"by\":" + quoted(choice.by) +
+                           ",\"us\":" + times.data() + ",\"kept\":" + (choice.kept != 0 ? "true" : "false") + "}";
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (choices().size() < kMostChoices) choices().push_back(text);
+}
+
+void report_without_tuner(const std::string& why) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  without_tuner() = why;
+}
+
 std::string report() {
-  std::string functions, communicators;
+  std::string functions, communicators, chosen;
   for (size_t i = 0; i < kFunctions; i++) functions += (i ? "," : "") + text_of(static_cast<Function>(i));
   const std::lock_guard<std::mutex> lock(mutex);
   for (const Entry& entry : entries()) communicators += (communicators.empty() ? "" : ",") + text_of(entry);
+  for (const std::string& choice : choices()) chosen += (chosen.empty() ? "" : ",") + choice;
   return "{\"schema\":\"collective_core.nccl/1\",\"pid\":" + std::to_string(getpid()) +
          ",\"communicators_taken\":" + std::to_string(attached) + ",\"communicators_passed\":" + std::to_string(alone) +
-         ",\"communicators\":[" + communicators + "],\"functions\":{" + functions + "}}";
+         ",\"communicators\":[" + communicators + "],\"functions\":{" + functions + "},\"choices\":[" + chosen +
+         "],\"without_tuner\":" + (without_tuner().empty() ? "null" : quoted(without_tuner())) + "}";
 }
 
 }  // namespace ccore_nccl

@@ -13,28 +13,28 @@ namespace {
 struct Range {
   Function function;
   Place place;
-  size_t least, most;  // bytes, both included
-  bool proven;         // by runs of nccl-tests on a GPU, with right results; the others need CCORE_NCCL=all
+  size_t most;   // bytes
+  bool proven;   // by runs of nccl-tests on a GPU, with right results; the others need CCORE_NCCL=all
 };
 
 constexpr size_t kEvery = SIZE_MAX;
 
 // What is not listed goes to NCCL.
 constexpr std::array kRanges = {
-    Range{Function::all_reduce, Place::shared_gpu_streams, 1, kEvery, true},
-    Range{Function::all_gather, Place::shared_gpu_streams, 1, kEvery, true},
-    Range{Function::reduce_scatter, Place::shared_gpu_streams, 1, kEvery, true},
-    Range{Function::broadcast, Place::shared_gpu_streams, 1, kEvery, true},
-    Range{Function::send, Place::shared_gpu_streams, 1, kEvery, false},
-    Range{Function::recv, Place::shared_gpu_streams, 1, kEvery, false},
-    Range{Function::all_reduce, Place::shared_gpu_kernels, 1, kEvery, true},
-    Range{Function::all_gather, Place::shared_gpu_kernels, 1, kEvery, true},
-    Range{Function::reduce_scatter, Place::shared_gpu_kernels, 1, kEvery, true},
-    Range{Function::broadcast, Place::shared_gpu_kernels, 1, kEvery, true},
-    Range{Function::send, Place::shared_gpu_kernels, 1, kEvery, false},
-    Range{Function::recv, Place::shared_gpu_kernels, 1, kEvery, false},
+    Range{Function::all_reduce, Place::shared_gpu_streams, kEvery, true},
+    Range{Function::all_gather, Place::shared_gpu_streams, kEvery, true},
+    Range{Function::reduce_scatter, Place::shared_gpu_streams, kEvery, true},
+    Range{Function::broadcast, Place::shared_gpu_streams, kEvery, true},
+    Range{Function::send, Place::shared_gpu_streams, kEvery, false},
+    Range{Function::recv, Place::shared_gpu_streams, kEvery, false},
+    Range{Function::all_reduce, Place::shared_gpu_kernels, kEvery, true},
+    Range{Function::all_gather, Place::shared_gpu_kernels, kEvery, true},
+    Range{Function::reduce_scatter, Place::shared_gpu_kernels, kEvery, true},
+    Range{Function::broadcast, Place::shared_gpu_kernels, kEvery, true},
+    Range{Function::send, Place::shared_gpu_kernels, kEvery, false},
+    Range{Function::recv, Place::shared_gpu_kernels, kEvery, false},
     // Small messages only: their time is that of launches and flags.
-    Range{Function::all_reduce, Place::peers, 1, 256 << 10, false},
+    Range{Function::all_reduce, Place::peers, 256 << 10, false},
 };
 
 }  // namespace
@@ -116,6 +116,20 @@ std::optional<cc_redop> operator_of(int nccl_operator) {
   }
 }
 
+int nccl_type(cc_dtype dtype) {
+  for (int type = kInt8; type <= kFloat8e5m2; type++) {
+    if (type_of(type) == dtype) return type;
+  }
+  return kUint8;
+}
+
+int nccl_operator(cc_redop op) {
+  for (int known = kSum; known <= kAvg; known++) {
+    if (operator_of(known) == op) return known;
+  }
+  return kSum;
+}
+
 bool takes_all() {
   static const bool all = [] {
     const char* text = std::getenv("CCORE_NCCL");
@@ -124,13 +138,11 @@ bool takes_all() {
   return all;
 }
 
-bool pays(Function function, Place place, size_t bytes) {
+size_t most_bytes(Function function, Place place) {
   for (const Range& range : kRanges) {
-    if (range.function == function && range.place == place) {
-      return range.least <= bytes && bytes <= range.most && (range.proven || takes_all());
-    }
+    if (range.function == function && range.place == place) return range.proven || takes_all() ? range.most : 0;
   }
-  return false;
+  return 0;
 }
 
 }  // namespace ccore_nccl

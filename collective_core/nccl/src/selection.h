@@ -26,10 +26,15 @@ std::optional<cc_dtype> reduced_type(int nccl_type);
 // None for operators that the program made.
 std::optional<cc_redop> operator_of(int nccl_operator);
 
+// And back.
+int nccl_type(cc_dtype dtype);
+int nccl_operator(cc_redop op);
+
 // Whether CCORE_NCCL=all also takes what no run on a GPU has proven.
 bool takes_all();
 
-// Whether collective_core is faster than NCCL. bytes: of the larger of the two buffers of a rank.
-bool pays(Function function, Place place, size_t bytes);
+// The bytes up to which collective_core takes a function without a measurement: of the larger of the two buffers of a
+// rank. 0: it does not take the function there.
+size_t most_bytes(Function function, Place place);
 
 }  // namespace ccore_nccl

@@ -1,13 +1,18 @@
-/* libcollective_core_cuda.so without a GPU: writes each call to FAKE_LOG as a line. FAKE_FAILS: create fails here. */
+/* libcollective_core_cuda.so without a GPU: writes each call to FAKE_LOG as a line. FAKE_FAILS: create fails here.
+ * FAKE_CHOICE: what its tuner has chosen for every call; unset: calls that compete are carried out by it and by the rival in
+ * turns, and the first one reports a choice. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collective_core/collective_core_cuda.h"
+#include "collective_core/collective_core_cuda_tuning.h"
 
 struct cc_cuda {
   int number;
+  int competed;
+  cc_cuda_rival rival;
 };
 
 static void say(const char* form, ...) {
@@ -25,7 +30,7 @@ cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda*
   static int made;
   (void)comm, (void)options;
   if (getenv("FAKE_FAILS")) return CC_ERROR_SYSTEM;
-  *handle = malloc(sizeof **handle);
+  *handle = calloc(1, sizeof **handle);
   (*handle)->number = made++;
   return CC_SUCCESS;
 }
@@ -68,6 +73,30 @@ cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, s
     say(" %s%d:%zu", transfers[i].send ? "to" : "from", transfers[i].peer, transfers[i].bytes);
   say("\n");
   return CC_SUCCESS;
+}
+
+cc_result cc_cuda_add_rival(cc_cuda* handle, const cc_cuda_rival* rival) {
+  if (getenv("FAKE_NO_TUNER")) return CC_ERROR_SYSTEM;
+  handle->rival = *rival;
+  say("%d add_rival %s %s\n", handle->number, rival->name, rival->version);
+  return CC_SUCCESS;
+}
+
+cc_result cc_cuda_consult(cc_cuda* handle, int collective, size_t count, cc_dtype dtype, int* by) {
+  const char* choice = getenv("FAKE_CHOICE");
+  (void)collective, (void)count, (void)dtype;
+  *by = !choice ? 0 : strcmp(choice, "nccl") ? 1 : 2;
+  return handle ? CC_SUCCESS : CC_ERROR_INTERNAL;
+}
+
+cc_result cc_cuda_compete(cc_cuda* handle, const cc_cuda_call* call) {
+  const cc_cuda_choice choice = {"all_reduce", "any", 4, "packets", 3.14159, 12.5, 0};
+  say("%d compete %d %zu %d\n", handle->number, call->collective, call->count, call->dtype);
+  if (handle->competed++ % 2 == 0) {
+    if (handle->competed == 1) handle->rival.chosen(handle->rival.context, &choice);
+    return CC_SUCCESS;
+  }
+  return handle->rival.run(handle->rival.context, call);
 }
 
 cc_result cc_cuda_poll(cc_cuda* handle, const char** text) {
