@@ -15,22 +15,29 @@ _SCHEMA = "collective_core.nccl/1"
 _LINE = re.compile(r"# Path of rank (?P<rank>\d{1,9}): (?P<path>.{1,500})")
 _MOST = 1 << 63
 _MOST_RANKS = 1 << 20
+_MOST_POWER = 64
+_MOST_NAME = 32
 
 
 @dataclass(frozen=True, slots=True)
 class RankPath:
-    """Hold one rank's path; ``why``: the reason that NCCL served it alone. Calls are by NCCL's names."""
+    """Hold one rank's path; ``why``: the reason that NCCL served it alone. Calls are by NCCL's names.
+
+    ``chosen``: who the tuner chose, by the collective and the power of two of bytes: ``all_reduce 2^20``.
+    """
 
     rank: int
     path: str | None = None
     why: str | None = None
     taken: dict[str, int] = field(default_factory=dict)
     passed: dict[str, int] = field(default_factory=dict)
+    chosen: dict[str, str] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """Return the entry of ``proof.paths``."""
         return {
-            "rank": self.rank, "path": self.path, "why": self.why, "taken": self.taken, "passed": self.passed
+            "rank": self.rank, "path": self.path, "why": self.why, "taken": self.taken, "passed": self.passed,
+            "chosen": self.chosen,
         }  # fmt: skip
 
 
@@ -72,7 +79,25 @@ def _joined(known: RankPath, report: Mapping[str, Any]) -> RankPath:
         why=known.why or _first_text(one.get("why") for one in communicators),
         taken=_sums(known.taken, counts, "taken"),
         passed=_sums(known.passed, counts, "passed"),
+        chosen={**known.chosen, **_chosen(_list(report.get("choices")))},
     )
+
+
+def _chosen(choices: Iterable[object]) -> dict[str, str]:
+    """Return the tuner's choices of a report; of types that differ in it, that of the last one."""
+    found = {}
+    for choice in choices:
+        if not isinstance(choice, dict):
+            continue
+        collective, power, by = choice.get("collective"), choice.get("size_class"), choice.get("by")
+        if (
+            isinstance(collective, str)
+            and isinstance(by, str)
+            and type(power) is int
+            and 0 <= power < _MOST_POWER
+        ):
+            found[f"{collective[:_MOST_NAME]} 2^{power}"] = by[:_MOST_NAME]
+    return found
 
 
 def _list(value: object) -> list[Any]:

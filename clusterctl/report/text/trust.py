@@ -108,7 +108,23 @@ def _path(entry: Mapping[str, Any]) -> str:
     calls = f"collective_core took {taken} calls, NCCL {passed}"
     if not taken:
         return f"collective_core took no call ({entry['why'] or 'of these'}): the figures are NCCL's alone"
-    return f"{entry['path']}; {calls}"
+    chosen = _chosen(entry.get("chosen", {}))
+    return f"{entry['path']}; {calls}" + (f"; tuned: {chosen}" if chosen else "")
+
+
+def _chosen(choices: Mapping[str, str]) -> str:
+    """Return the tuner's choices as text, with one entry for neighbouring sizes: ``all_reduce 2^10-2^14 packets``."""
+    runs: list[tuple[str, int, int, str]] = []
+    keys = ((key.partition(" 2^")[0], int(key.partition(" 2^")[2]), by) for key, by in choices.items())
+    for collective, power, by in sorted(keys):
+        if runs and runs[-1][0] == collective and runs[-1][2:] == (power - 1, by):
+            runs[-1] = (collective, runs[-1][1], power, by)
+        else:
+            runs.append((collective, power, power, by))
+    return ", ".join(
+        f"{collective} 2^{first}{f'-2^{last}' if last > first else ''} {by}"
+        for collective, first, last, by in runs
+    )
 
 
 def usage(entry: Mapping[str, Any]) -> list[str]:

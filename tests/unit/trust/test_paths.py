@@ -28,6 +28,25 @@ def test_each_ranks_report_is_read_from_its_output():
     )
 
 
+def test_the_tuners_choices_are_read_and_shown_by_runs_of_sizes():
+    choices = [
+        {"collective": "all_reduce", "size_class": power, "by": "packets" if power < 13 else "nccl"}
+        for power in (10, 11, 12, 13, 15)
+    ]
+    forged = [
+        7,
+        {"collective": 3, "size_class": 1, "by": "x"},
+        {"collective": "a", "size_class": True, "by": "x"},
+    ]
+    told = json.loads(report((ONE_GPU, None), ncclAllReduce=(40, 2)))
+    (path,) = paths.of_reports({0: json.dumps({**told, "choices": [*choices, *forged]})})
+    assert path.chosen == {"all_reduce 2^13": "nccl", "all_reduce 2^15": "nccl"} | {
+        f"all_reduce 2^{power}": "packets" for power in (10, 11, 12)
+    }
+    (line,) = trust_lines.paths([path.document()])
+    assert line.endswith("; tuned: all_reduce 2^10-2^12 packets, all_reduce 2^13 nccl, all_reduce 2^15 nccl")
+
+
 def test_what_is_no_report_is_ignored():
     forged = '{"schema": "collective_core.nccl/1", "communicators": [7], "functions": {"a": {"taken": true}}}'
     assert paths.of_reports({0: '{"schema": "collective_core.nccl/1"', 1: "{}"}) == ()
