@@ -182,8 +182,9 @@ VARIABLES: tuple[Variable, ...] = (
         "what was measured is kept for other jobs on this machine; rank 0's holds for all", _LIBRARY,
     ),
     Variable(
-        "CCORE_AUTOTUNE", Kind.FLAG, "0",
-        "measure the algorithms and take the fastest, see [tuner](tuner.md); rank 0's holds for all", _LIBRARY,
+        "CCORE_AUTOTUNE", Kind.FLAG, "0; NCCL symbols: 1",
+        "measure the algorithms and take the fastest, see [tuner](tuner.md); rank 0's holds for all",
+        (Reader.LIBRARY, Reader.CUDA, Reader.NCCL),
         aliases=("HOROVOD_AUTOTUNE",),
     ),
     Variable(
@@ -193,13 +194,15 @@ VARIABLES: tuple[Variable, ...] = (
         _LIBRARY, aliases=("AIACC_AUTOTUNE_PERF_MODE",), choices=("time", "filter", "profile"),
     ),
     Variable(
-        "CCORE_AUTOTUNE_WARMUP_CALLS", Kind.COUNT, "3",
-        "operations of a kind before any is measured; rank 0's holds for all", _LIBRARY,
+        "CCORE_AUTOTUNE_WARMUP_CALLS", Kind.COUNT, "3; CUDA tensors: 20",
+        "operations of a kind before any is measured; rank 0's holds for all", (Reader.LIBRARY, Reader.CUDA),
         aliases=("HOROVOD_AUTOTUNE_WARMUP_SAMPLES",),
     ),
     Variable(
-        "CCORE_AUTOTUNE_PROFILE_CALLS", Kind.COUNT, "32",
-        "measured operations of each algorithm that is left after the first look; rank 0's holds for all", _LIBRARY,
+        "CCORE_AUTOTUNE_PROFILE_CALLS", Kind.COUNT, "32; CUDA tensors: 16",
+        "measured operations of each algorithm that is left after the first look (CUDA tensors: at most 64); rank 0's "
+        "holds for all",
+        (Reader.LIBRARY, Reader.CUDA),
         aliases=("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",),
     ),
     Variable(
@@ -212,11 +215,13 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_CACHE_DISABLE", Kind.FLAG, "1",
-        "0: choices are kept from job to job, see [tuner](tuner.md); rank 0's holds for all", _LIBRARY,
+        "0: choices are kept from job to job, see [tuner](tuner.md); rank 0's holds for all",
+        (Reader.LIBRARY, Reader.CUDA),
         aliases=("AIACC_CONFIG_CACHE_DISABLE",),
     ),
     Variable(
-        "CCORE_CACHE_UPDATE_DISABLE", Kind.FLAG, "1", "0: a file of choices that exists is written again", _LIBRARY,
+        "CCORE_CACHE_UPDATE_DISABLE", Kind.FLAG, "1", "0: a file of choices that exists is written again",
+        (Reader.LIBRARY, Reader.CUDA),
         aliases=("AIACC_CONFIG_CACHE_UPDATE_DISABLE",),
     ),
     Variable(
@@ -229,7 +234,7 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_CACHE_DIR", Kind.TEXT, "`$XDG_CACHE_HOME/collective_core`, else `~/.cache/collective_core`",
-        "where choices and measured times are kept from job to job", _LIBRARY,
+        "where choices and measured times are kept from job to job", (Reader.LIBRARY, Reader.CUDA),
     ),
     Variable(
         "CCORE_SOCKET_IFNAME", Kind.TEXT, "the way to rank 0",
