@@ -182,8 +182,9 @@ VARIABLES: tuple[Variable, ...] = (
         "what was measured is kept for other jobs on this machine; rank 0's holds for all", _LIBRARY,
     ),
     Variable(
-        "CCORE_AUTOTUNE", Kind.FLAG, "0; NCCL symbols: 1",
-        "measure the algorithms and take the fastest, see [tuner](tuner.md); rank 0's holds for all",
+        "CCORE_AUTOTUNE", Kind.FLAG, "0",
+        "measure the algorithms and take the fastest, see [tuner](tuner.md); in front of NCCL the default is 1; rank "
+        "0's holds for all",
         (Reader.LIBRARY, Reader.CUDA, Reader.NCCL),
         aliases=("HOROVOD_AUTOTUNE",),
     ),
@@ -194,14 +195,14 @@ VARIABLES: tuple[Variable, ...] = (
         _LIBRARY, aliases=("AIACC_AUTOTUNE_PERF_MODE",), choices=("time", "filter", "profile"),
     ),
     Variable(
-        "CCORE_AUTOTUNE_WARMUP_CALLS", Kind.COUNT, "3; CUDA tensors: 20",
-        "operations of a kind before any is measured; rank 0's holds for all", (Reader.LIBRARY, Reader.CUDA),
+        "CCORE_AUTOTUNE_WARMUP_CALLS", Kind.COUNT, "3",
+        "operations of a kind before any is measured; of CUDA tensors the default is 20; rank 0's holds for all", (Reader.LIBRARY, Reader.CUDA),
         aliases=("HOROVOD_AUTOTUNE_WARMUP_SAMPLES",),
     ),
     Variable(
-        "CCORE_AUTOTUNE_PROFILE_CALLS", Kind.COUNT, "32; CUDA tensors: 16",
-        "measured operations of each algorithm that is left after the first look (CUDA tensors: at most 64); rank 0's "
-        "holds for all",
+        "CCORE_AUTOTUNE_PROFILE_CALLS", Kind.COUNT, "32",
+        "measured operations of each algorithm that is left after the first look; of CUDA tensors the default is 16, "
+        "and at most 64 count; rank 0's holds for all",
         (Reader.LIBRARY, Reader.CUDA),
         aliases=("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",),
     ),
@@ -234,7 +235,7 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_CACHE_DIR", Kind.TEXT, "`$XDG_CACHE_HOME/collective_core`, else `~/.cache/collective_core`",
-        "where choices and measured times are kept from job to job", (Reader.LIBRARY, Reader.CUDA),
+        "where choices and measured times are kept from job to job", _LIBRARY,
     ),
     Variable(
         "CCORE_SOCKET_IFNAME", Kind.TEXT, "the way to rank 0",
