@@ -196,7 +196,8 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_AUTOTUNE_WARMUP_CALLS", Kind.COUNT, "3",
-        "operations of a kind before any is measured; of CUDA tensors the default is 20; rank 0's holds for all", (Reader.LIBRARY, Reader.CUDA),
+        "operations of a kind before any is measured; of CUDA tensors the default is 20; rank 0's holds for all",
+        (Reader.LIBRARY, Reader.CUDA),
         aliases=("HOROVOD_AUTOTUNE_WARMUP_SAMPLES",),
     ),
     Variable(

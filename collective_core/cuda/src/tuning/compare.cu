@@ -98,6 +98,13 @@ struct Kernels {
     void* parameters[] = {&a, &b, &count, &rounds, &ranks, &wrong};
     launch(reinterpret_cast<const void*>(ccore_cuda::compare<T>), parameters, stream);
   }
+  static void load() {
+    for (const void* kernel :
+         {reinterpret_cast<const void*>(ccore_cuda::fill<T>), reinterpret_cast<const void*>(ccore_cuda::compare<T>)}) {
+      cudaFuncAttributes attributes{};
+      check(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
+    }
+  }
   static void launch(const void* kernel, void** parameters, cudaStream_t stream) {
     check(cudaLaunchKernel(kernel, dim3(kBlocks), dim3(kThreads), parameters, 0, stream), "starting a kernel");
   }
@@ -106,11 +113,12 @@ struct Kernels {
 struct OfType {
   decltype(&Kernels<float>::fill) fill;
   decltype(&Kernels<float>::compare) compare;
+  decltype(&Kernels<float>::load) load;
 };
 
 template <typename T>
 constexpr OfType of_type() {
-  return {&Kernels<T>::fill, &Kernels<T>::compare};
+  return {&Kernels<T>::fill, &Kernels<T>::compare, &Kernels<T>::load};
 }
 
 const OfType* kernels_of(cc_dtype dtype) {
@@ -152,6 +160,12 @@ const OfType* kernels_of(cc_dtype dtype) {
 }  // namespace
 
 bool can_compare(cc_dtype dtype) { return kernels_of(dtype) != nullptr; }
+
+void load_compare_kernels() {
+  for (int dtype = CC_FLOAT64; dtype <= CC_FLOAT8_E5M2; ++dtype) {
+    if (const OfType* const kernels = kernels_of(static_cast<cc_dtype>(dtype))) kernels->load();
+  }
+}
 
 void start_fill(void* data, size_t count, cc_dtype dtype, int rank, cudaStream_t stream) {
   kernels_of(dtype)->fill(data, count, rank, stream);

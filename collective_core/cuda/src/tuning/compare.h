@@ -13,6 +13,9 @@ namespace ccore_cuda {
 // Whether the functions below have kernels for the type.
 bool can_compare(cc_dtype dtype);
 
+// Loads the kernels: one that is loaded when it is first used may wait for a kernel that waits for its peer.
+void load_compare_kernels();
+
 // Numbers from which no operator makes an overflow, other ones on each rank.
 void start_fill(void* data, size_t count, cc_dtype dtype, int rank, cudaStream_t stream);
 

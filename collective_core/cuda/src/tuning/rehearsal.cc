@@ -24,6 +24,7 @@ bool rounds(const cc_cuda_call& call) {
 }  // namespace
 
 Rehearsal::Rehearsal(int rank, int ranks) : rank_(rank), ranks_(ranks), memory_(3 * kBytes), wrong_(kWrongBytes) {
+  load_compare_kernels();
   check(cudaEventCreateWithFlags(&free_, cudaEventDisableTiming), "making an event");
 }
 
