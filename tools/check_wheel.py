@@ -27,6 +27,7 @@ PARTS = (
     "collective_core/include/collective_core/collective_core_cuda.h",
     "collective_core/include/collective_core/collective_core_cuda_nodes.h",
     "collective_core/include/collective_core/collective_core_cuda_topk.h",
+    "collective_core/include/collective_core/collective_core_cuda_tuning.h",
     "collective_core/lib/libcollective_core.so",
     "collective_core/lib/libcollective_core_nccl.so",
     "collective_core/lib/libnccl-net-ccore.so",
