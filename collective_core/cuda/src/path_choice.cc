@@ -92,8 +92,12 @@ void choose_automatically(const Survey& survey, PathChoice* choice) {
 void choose_as_wished(cc_cuda_path wished, const Survey& survey, PathChoice* choice) {
   if (wished == CC_CUDA_PATH_AUTO || wished == CC_CUDA_PATH_DEVICE) {
     choose_automatically(survey, choice);
-    if (wished == CC_CUDA_PATH_DEVICE && choice->path == CC_CUDA_PATH_HOST) {
-      refuse(choice, CC_ERROR_INVALID_USAGE, choice->reason + "; CCORE_CUDA_PATH=auto takes the path 'host'");
+    const std::string reason = choice->path == CC_CUDA_PATH_HOST ? choice->reason
+                               : survey.across.empty()           ? ""
+                                                                 : "ranks " + survey.across + " are on different GPUs";
+    if (wished == CC_CUDA_PATH_DEVICE && choice->result == CC_SUCCESS && !reason.empty()) {
+      refuse(choice, CC_ERROR_INVALID_USAGE,
+             reason + "; CCORE_CUDA_PATH=auto takes the path '" + name_of(choice->path) + "'");
     }
     return;
   }

@@ -128,8 +128,8 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         "CCORE_CUDA_PATH", Kind.CHOICE, "by the GPUs",
         "how CUDA memory moves between ranks: [cuda](cuda.md#paths); unset, torch and the Horovod API take `auto` "
-        "where the ranks share one GPU or have peer access, else `staged`, see [pytorch](pytorch.md#paths), and the C "
-        "ABI takes `auto`; equal on all ranks",
+        "where all ranks share one GPU, else `staged`, see [pytorch](pytorch.md#paths), and the C ABI takes `auto`; "
+        "equal on all ranks",
         (Reader.PYTHON, Reader.CUDA), choices=("staged", "auto", "stream", "kernel", "host"),
     ),
     Variable(

@@ -103,7 +103,7 @@ class CudaHandle:
     def __init__(self, communicator: Communicator, timeout_s: float, path: CudaPath) -> None:
         """Meet the other ranks, for the current device. `timeout_s` is the deadline of waits on the device.
 
-        AUTO takes the path of CCORE_CUDA_PATH; DEVICE raises where a pair of ranks has no peer access.
+        AUTO takes the path of CCORE_CUDA_PATH; DEVICE raises unless all ranks share one GPU.
         """
         self.rank, self.size = communicator.rank, communicator.size
         self._library = library()

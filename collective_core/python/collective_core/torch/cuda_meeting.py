@@ -84,7 +84,7 @@ class CudaMeeting:
         part = self._communicator.split(0, self._communicator.rank)
         if part is None:
             raise CollectiveCoreError(Result.INTERNAL, "a split with a color made no communicator")
-        # By default only where tensors stay on the device: the library's path through the host must be requested.
+        # By default only where all ranks share one GPU: the paths of several GPUs and of the host must be requested.
         path = CudaPath.AUTO if environment.text("CCORE_CUDA_PATH") else CudaPath.DEVICE
         try:
             with _cuda.device(device):
