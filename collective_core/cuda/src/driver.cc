@@ -42,11 +42,12 @@ std::optional<Allocation> allocation_of(const void* address) {
 bool is_plain_memory(const void* address) {
   using Function = CUresult (*)(void*, CUpointer_attribute, CUdeviceptr);
   static const auto attribute_of = driver_function<Function>("cuPointerGetAttribute");
-  bool is_plain = false;
+  // The driver writes an int, although its documentation says "a boolean": in a bool it would overwrite what is beside.
+  int is_plain = 0;
   return attribute_of &&
          attribute_of(&is_plain, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                       reinterpret_cast<CUdeviceptr>(address)) == CUDA_SUCCESS &&
-         is_plain;
+         is_plain != 0;
 }
 
 bool has_stream_operations() { return batch_function() != nullptr; }
