@@ -27,12 +27,6 @@ struct Shared {
   char error[160];
 };
 
-bool is_captured(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  // The legacy stream cannot be asked while another thread captures; the call itself then reports that.
-  return cudaStreamIsCapturing(stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusNone;
-}
-
 size_t bytes_of(int collective, size_t count, cc_dtype dtype, int ranks) {
   const bool has_shares = collective == CC_CUDA_ALL_GATHER || collective == CC_CUDA_REDUCE_SCATTER;
   return count * cc_dtype_size(dtype) * (has_shares ? static_cast<size_t>(ranks) : 1);
