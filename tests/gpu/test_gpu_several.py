@@ -77,6 +77,13 @@ def test_every_call_of_torch(world: World, layout: str) -> None:
     check_proof([output.splitlines()[-2] for output in outputs], layout)
 
 
+def test_by_default_tensors_are_staged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CCORE_CUDA_PATH")
+    outputs = world("cuda_collectives.py", each=LAYOUTS["visible"], timeout_s=240)
+    assert all(output.splitlines()[-1] == "done" for output in outputs)
+    assert all("staged through pinned host memory" in output.splitlines()[-2] for output in outputs), outputs
+
+
 def test_every_call_of_torch_through_the_host(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CCORE_CUDA_PATH", "host")
     outputs = world("cuda_collectives.py", each=LAYOUTS["hidden"], timeout_s=240)

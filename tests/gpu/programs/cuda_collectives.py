@@ -206,20 +206,29 @@ def order() -> None:
         check("future", future.wait()[0], torch.full((count,), float(size)))
 
 
+def captured(mode: str, count: int) -> None:
+    """Capture on a stream that the library has not seen, and replay with data that changes."""
+    tensor, given_to_it = torch.ones(count, device=gpu), torch.ones(count, device=gpu)
+    dist.all_reduce(tensor)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=torch.cuda.Stream(), capture_error_mode=mode):
+        tensor.copy_(given_to_it)
+        dist.all_reduce(tensor)
+    for step in range(1, 6):
+        given_to_it.fill_(float(step * (rank + 1)))
+        graph.replay()
+        check(f"graph {mode} {count}", tensor, torch.full((count,), step * size * (size + 1) / 2))
+
+
 def graphs() -> None:
     """A captured all_reduce is replayed where the path allows that, and refused with a reason elsewhere."""
-    tensor, given_to_it = torch.ones(1000, device=gpu), torch.ones(1000, device=gpu)
+    tensor = torch.ones(10, device=gpu)
     dist.all_reduce(tensor)
     graph = torch.cuda.CUDAGraph()
     if collective_core.torch.describe()["cuda_path"] == "kernel":
-        with torch.cuda.graph(graph):
-            tensor.copy_(given_to_it)
-            dist.all_reduce(tensor)
-        for step in range(1, 6):
-            given_to_it.fill_(float(step * (rank + 1)))
-            graph.replay()
-            check("graph", tensor, torch.full((1000,), step * size * (size + 1) / 2))
-        del graph
+        for mode in ("global", "thread_local"):
+            for count in (1000, 1_000_000):
+                captured(mode, count)
     else:
         try:
             with torch.cuda.graph(graph):
@@ -230,6 +239,24 @@ def graphs() -> None:
     tensor = torch.ones(10, device=gpu)
     dist.all_reduce(tensor)
     check("after a graph", tensor, torch.full((10,), float(size)))
+
+
+def parts() -> None:
+    """Reduce and copy parts of one allocation, which peers must find at their place in it."""
+    count, whole = 1_000_000, torch.empty(16_000_000, device=gpu)
+    every = [given(one, count, torch.float32) for one in range(size)]
+    for begin in (0, 4, 1_500_000, 5_000_000, 9_000_004, 15_000_000):
+        part = whole[begin : begin + count]
+        for name, call, wanted in (
+            ("all_reduce", lambda: dist.all_reduce(part), torch.stack(every).sum(0)),  # noqa: B023
+            ("broadcast", lambda: dist.broadcast(part, size - 1), every[-1]),  # noqa: B023
+        ):
+            whole.fill_(100.0 + rank)
+            part.copy_(every[rank])
+            call()
+            check(f"{name} at {begin}", part, wanted)
+            around = torch.cat((whole[:begin], whole[begin + count :]))
+            assert bool((around == 100.0 + rank).all()), (rank, name, begin)
 
 
 def both_devices() -> None:
@@ -249,6 +276,7 @@ uneven_blocks()
 copies()
 order()
 both_devices()
+parts()
 graphs()
 dist.barrier()
 print(collective_core.torch.describe()["cuda"])
