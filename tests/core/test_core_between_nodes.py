@@ -88,6 +88,7 @@ def test_limits_are_the_settings_of_the_library(
     [
         ("small", ["no operation that the GPUs could take part in so far"] * 4),
         ("large", ["on the CPUs: "] * 3 + ["on the CPUs: CCORE_CUDA_PATH is staged"]),
+        ("unset", ["on the CPUs: CCORE_CUDA_PATH names no path on the device"] * 4),
         (
             "broken",
             ["on the CPUs: another rank cannot use"] * 2 + ["on the CPUs: system: no memory on this GPU"] * 2,
@@ -95,7 +96,7 @@ def test_limits_are_the_settings_of_the_library(
     ],
 )
 def test_all_ranks_agree_and_go_on(program: Callable[..., Any], case: str, way: list[str]) -> None:
-    paths = ("", "", "", "staged" if case == "large" else "")
+    paths = ("auto", "auto", "auto", {"large": "staged", "unset": ""}.get(case, "auto"))
     ended = program(
         "between_nodes.py", case, size=4,
         per_rank=lambda rank: {"CCORE_NODE_ID": "aabb"[rank], "CCORE_CUDA_PATH": paths[rank]},

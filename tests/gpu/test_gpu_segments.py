@@ -22,7 +22,7 @@ def _expandable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _description(outputs: list[str]) -> str:
     """Return the description of the paths, which all ranks have printed."""
-    lines = {output.splitlines()[-2] for output in outputs}
+    lines = {line for output in outputs for line in output.splitlines() if line.startswith("path ")}
     assert all(output.splitlines()[-1] == "done" for output in outputs)
     assert len(lines) == 1, lines
     return lines.pop()

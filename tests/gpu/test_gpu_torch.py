@@ -14,7 +14,7 @@ pytestmark = pytest.mark.gpu
 World = Callable[..., list[str]]
 
 
-# Through the host, and what the library chooses.
+# The default, and the experimental one that the library chooses.
 ways = pytest.mark.parametrize("way", ["staged", "auto"])
 
 
@@ -24,21 +24,6 @@ ways = pytest.mark.parametrize("way", ["staged", "auto"])
 def test_collectives(world: World, monkeypatch: pytest.MonkeyPatch, way: str, size: int) -> None:
     monkeypatch.setenv("CCORE_CUDA_PATH", way)
     assert all(output.splitlines()[-1] == "done" for output in world("cuda_collectives.py", size=size))
-
-
-@pytest.mark.parametrize("size", [1, 2, 4])
-def test_the_default_keeps_tensors_on_the_shared_gpu(
-    world: World, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
-    monkeypatch.delenv("CCORE_CUDA_PATH", raising=False)
-    path = "path kernel (" if size == 1 else "path stream ("
-    assert all(path in one.splitlines()[-2] for one in world("cuda_collectives.py", size=size))
-
-
-@pytest.mark.usefixtures("mps")
-def test_the_default_with_mps_are_kernels(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CCORE_CUDA_PATH", raising=False)
-    assert all("path kernel (" in one.splitlines()[-2] for one in world("cuda_collectives.py"))
 
 
 @pytest.mark.usefixtures("mps")

@@ -16,6 +16,11 @@ SIZES = (1 << 10, 64 << 10, 4 << 20)
 CANDIDATES = {"nccl", "packets", "buffers"}
 
 
+@pytest.fixture(autouse=True)
+def _on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CCORE_AUTOTUNE", "1")
+
+
 def tuned(world: World, timeout_s: float = 150.0) -> list[dict[str, Any]]:
     outputs = world("nccl_tuning.py", *map(str, SIZES), timeout_s=timeout_s)
     return [json.loads(output.splitlines()[-1]) for output in outputs]

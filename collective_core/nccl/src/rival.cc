@@ -69,7 +69,7 @@ void report_choice_of(void*, const cc_cuda_choice* choice) { report_choice(*choi
 
 bool tunes() {
   const char* text = std::getenv("CCORE_AUTOTUNE");
-  return text == nullptr || std::strcmp(text, "0") != 0;
+  return text != nullptr && std::strcmp(text, "1") == 0;
 }
 
 std::string compete_with_nccl(Communicator* communicator) {

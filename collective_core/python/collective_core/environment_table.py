@@ -50,6 +50,8 @@ class Variable:
 
 _LIBRARY = (Reader.LIBRARY,)
 _PYTHON = (Reader.PYTHON,)
+# Python takes them from the library's own text, as rank 0 has them.
+_ALSO_PYTHON = (Reader.LIBRARY, Reader.PYTHON)
 _PLUGINS = (Reader.PLUGINS,)
 _CUDA = (Reader.CUDA,)
 _LAUNCHED = (Reader.PERF, Reader.PYTHON, Reader.HOROVOD)
@@ -78,7 +80,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         "CCORE_2D", Kind.FLAG, "1",
         "whether all_reduce goes first within the nodes and then between them, where there are several nodes and "
-        "one of them has several ranks; rank 0's holds for all", _LIBRARY,
+        "one of them has several ranks; rank 0's holds for all", _ALSO_PYTHON,
         aliases=("LIGHT_2D_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLREDUCE", "HOROVOD_TORUS_ALLREDUCE"),
     ),
     Variable(
@@ -89,16 +91,16 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_HIERARCHICAL_THRESHOLD", Kind.BYTES, "65536",
-        "all_reduce of less does not; rank 0's holds for all", _LIBRARY,
+        "all_reduce of less does not; rank 0's holds for all", _ALSO_PYTHON,
     ),
     Variable(
-        "CCORE_2D_LIMIT", Kind.BYTES, "none", "nor does all_reduce of more; rank 0's holds for all", _LIBRARY,
+        "CCORE_2D_LIMIT", Kind.BYTES, "none", "nor does all_reduce of more; rank 0's holds for all", _ALSO_PYTHON,
         aliases=("LIGHT_HIERARCHICAL_THRESHOLD",),
     ),
     Variable(
         "CCORE_ALGO", Kind.TEXT, "the cost model's",
         "algorithms, as in `all_reduce:ring,broadcast:tree` (names: [algorithms](algorithms.md)); one that the "
-        "ranks' places rule out is passed over; rank 0's holds for all", _LIBRARY,
+        "ranks' places rule out is passed over; rank 0's holds for all", _ALSO_PYTHON,
     ),
     Variable(
         "CCORE_LINK_MATRIX", Kind.TEXT, "none",
@@ -126,10 +128,9 @@ VARIABLES: tuple[Variable, ...] = (
         _LIBRARY, aliases=("LIGHT_TOPK_FP16",),
     ),
     Variable(
-        "CCORE_CUDA_PATH", Kind.CHOICE, "by the GPUs",
-        "how CUDA memory moves between ranks: [cuda](cuda.md#paths); unset, torch and the Horovod API take `auto` "
-        "where all ranks share one GPU, else `staged`, see [pytorch](pytorch.md#paths), and the C ABI takes `auto`; "
-        "equal on all ranks",
+        "CCORE_CUDA_PATH", Kind.CHOICE, "staged",
+        "how CUDA memory moves between ranks: [cuda](cuda.md#paths); for torch and the Horovod API all but `staged` "
+        "are experimental, see [pytorch](pytorch.md#paths); for the C ABI the default is auto; equal on all ranks",
         (Reader.PYTHON, Reader.CUDA), choices=("staged", "auto", "stream", "kernel", "host"),
     ),
     Variable(
@@ -183,8 +184,7 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_AUTOTUNE", Kind.FLAG, "0",
-        "measure the algorithms and take the fastest, see [tuner](tuner.md); in front of NCCL the default is 1; rank "
-        "0's holds for all",
+        "measure the algorithms and take the fastest, see [tuner](tuner.md); rank 0's holds for all",
         (Reader.LIBRARY, Reader.CUDA, Reader.NCCL),
         aliases=("HOROVOD_AUTOTUNE",),
     ),

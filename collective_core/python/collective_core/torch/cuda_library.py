@@ -100,15 +100,12 @@ def check(code: int) -> None:
 class CudaHandle:
     """A cc_cuda: the ranks of a communicator with a device each. Calls queue work on a stream and return."""
 
-    def __init__(self, communicator: Communicator, timeout_s: float, path: CudaPath) -> None:
-        """Meet the other ranks, for the current device. `timeout_s` is the deadline of waits on the device.
-
-        AUTO takes the path of CCORE_CUDA_PATH; DEVICE raises unless all ranks share one GPU.
-        """
+    def __init__(self, communicator: Communicator, timeout_s: float) -> None:
+        """Meet the other ranks, for the current device. `timeout_s` is the deadline of waits on the device."""
         self.rank, self.size = communicator.rank, communicator.size
         self._library = library()
         self._handle: c_void_p | None = c_void_p()
-        options = _Options(size=sizeof(_Options), timeout_ms=milliseconds(timeout_s), path=int(path))
+        options = _Options(size=sizeof(_Options), timeout_ms=milliseconds(timeout_s))
         check(self._library.cc_cuda_create(communicator._live(), byref(options), byref(self._handle)))
 
     def path(self) -> CudaPath:

@@ -72,8 +72,8 @@ class CudaMeeting:
             self.path = self.handle.path()
 
     def _own_refusal(self) -> str:
-        if environment.text("CCORE_CUDA_PATH") == "staged":
-            return "CCORE_CUDA_PATH is staged"
+        if environment.text("CCORE_CUDA_PATH") in ("", "staged"):
+            return "CCORE_CUDA_PATH names no path on the device"
         try:
             library()
         except (OSError, AttributeError) as error:
@@ -84,11 +84,9 @@ class CudaMeeting:
         part = self._communicator.split(0, self._communicator.rank)
         if part is None:
             raise CollectiveCoreError(Result.INTERNAL, "a split with a color made no communicator")
-        # By default only where all ranks share one GPU: the paths of several GPUs and of the host must be requested.
-        path = CudaPath.AUTO if environment.text("CCORE_CUDA_PATH") else CudaPath.DEVICE
         try:
             with _cuda.device(device):
-                self.handle = CudaHandle(part, self._timeout_s, path)
+                self.handle = CudaHandle(part, self._timeout_s)
             self._part = part
         except CollectiveCoreError as error:
             part.destroy()

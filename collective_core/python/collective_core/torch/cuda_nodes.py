@@ -123,6 +123,9 @@ class CudaNodes:
         self._timeout_s = timeout_s
         self._handle: c_void_p | None = None
         self._refusal = ""  # after the ranks have met: why they cannot use their GPUs
+        self._requested: bool | None = (
+            None  # of all_reduce, on all ranks; None before they have asked each other
+        )
         self._paths: list[CudaPath] = []  # between the ranks of each rank's node
         sizes = {peer.node: peer.local_size for peer in map(communicator.peer, range(communicator.size))}
         self._ranks_of_nodes = list(sizes.values())
@@ -135,6 +138,7 @@ class CudaNodes:
         size_bytes = _bytes_of(tensor)
         return (
             is_possible(size_bytes, self._ranks_of_nodes, self._limits)
+            and self._is_requested()
             and self._is_ready(tensor.device)
             and is_chosen(size_bytes, self._ranks_of_nodes, self._limits, self._paths)
         )
@@ -197,6 +201,8 @@ class CudaNodes:
         """Return the way of CUDA tensors between nodes in one line."""
         if len(self._ranks_of_nodes) == 1:
             return "one node"
+        if self.device is None and self._requested is False:
+            return "on the CPUs: CCORE_CUDA_PATH names no path on the device"
         if self.device is None:
             return "no operation that the GPUs could take part in so far"
         if self._handle is None:
@@ -245,6 +251,12 @@ class CudaNodes:
         info = _Info(size=sizeof(_Info))
         check(_library().cc_cuda_nodes_get_info(self._handle, byref(info)))
         return info
+
+    def _is_requested(self) -> bool:
+        """Return whether all ranks name a path on the device for all_reduce; top-k needs no request."""
+        if self._requested is None:
+            self._requested = all(self._exchanged(int(environment.text("CCORE_CUDA_PATH") != "")))
+        return self._requested
 
     def _is_ready(self, device: torch.device) -> bool:
         if self.device is None:
