@@ -164,6 +164,8 @@ void strangers_are_sent_away() {
   EXPECT(send(strangers.back().number(), "x", 1, 0) == 1, "too short");
   strangers.emplace_back(connect_as_stranger(addresses[0]));  // says nothing
   if (geteuid() == 0) {
+    int greeted[2];
+    EXPECT(pipe(greeted) == 0, std::strerror(errno));
     const pid_t child = fork();
     if (child == 0) {
       if (setuid(65534) != 0) _exit(2);
@@ -171,12 +173,16 @@ void strangers_are_sent_away() {
       std::memcpy(greeting.token, addresses[0].token, sizeof greeting.token);
       const int other_user = connect_as_stranger(addresses[0]);
       char byte = 0;
+      const bool is_sent = send(other_user, &greeting, sizeof greeting, MSG_NOSIGNAL) == sizeof greeting;
+      const bool is_told = write(greeted[1], "x", 1) == 1;
       // 0 bytes, or a reset: the connection was closed.
-      _exit(send(other_user, &greeting, sizeof greeting, MSG_NOSIGNAL) == sizeof greeting &&
-                    recv(other_user, &byte, 1, 0) <= 0
-                ? 0
-                : 1);
+      _exit(is_sent && is_told && recv(other_user, &byte, 1, 0) <= 0 ? 0 : 1);
     }
+    // The ranks may be connected before a child that starts late has greeted, and nothing would answer it.
+    char byte = 0;
+    close(greeted[1]);
+    EXPECT(read(greeted[0], &byte, 1) == 1, "the other user did not greet");
+    close(greeted[0]);
     auto ranks = std::async(std::launch::async, [&] { return listeners[1].connect_all(1, addresses, kLimitNs); });
     listeners[0].connect_all(0, addresses, kLimitNs);
     ranks.get();
