@@ -124,7 +124,7 @@ def test_a_damaged_file_is_written_anew(tuned: Callable[..., list[Any]], tmp_pat
     file.write_text(whole.replace("choice ", "chance ", 1))
     ended = tuned(ENOUGH, size=2, **TUNED, **kept)
     said(ended)
-    assert "is ignored and will be written anew: its checksum is wrong" in ended[0].output
+    assert "is ignored and will be replaced: its checksum is wrong" in ended[0].output
     assert "chance" not in file.read_text()
     assert file.read_text().splitlines()[:4] == whole.splitlines()[:4]
 

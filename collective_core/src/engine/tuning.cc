@@ -24,7 +24,8 @@ uint8_t dtype_class(Kind kind, cc_dtype dtype) {
   return dtype == CC_FLOAT16 || dtype == CC_BFLOAT16 ? 2 : 1;
 }
 
-constexpr std::array<const char*, 4> kDtypeClasses = {"any", "32 and 64 bit or integer", "16-bit float", "8-bit float"};
+constexpr std::array<const char*, kDtypeClassCount> kDtypeClasses = {"any", "32 and 64 bit or integer", "16-bit float",
+                                                                     "8-bit float"};
 
 // What the ranks say to each other in front of an operation. Its headers have that operation's call: of ranks that called
 // different ones, those for which an agreement is due are in one, and the others are not.
@@ -197,7 +198,7 @@ std::vector<Choice> Tuning::load(const CacheIdentity& identity) {
     found_file_ = true;
     log(LogLevel::info, "%zu choices of %s", choices.size(), path_.c_str());
   } catch (const std::invalid_argument& error) {
-    log(LogLevel::warn, "%s is ignored and will be written anew: %s", path_.c_str(), error.what());
+    log(LogLevel::warn, "%s is ignored and will be replaced: %s", path_.c_str(), error.what());
   } catch (const Error& error) {
     log(LogLevel::warn, "choices are not read: %s", error.what());
   }

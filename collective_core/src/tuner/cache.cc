@@ -61,7 +61,7 @@ CacheEntry entry_of(const std::string& line) {
     throw std::invalid_argument("a line is no choice");
   }
   entry.size_class = number<uint8_t>(size, 0, 63);
-  entry.dtype_class = number<uint8_t>(dtype, 0, 15);
+  entry.dtype_class = number<uint8_t>(dtype, 0, kDtypeClassCount - 1);
   entry.us = static_cast<double>(number<uint64_t>(us, 0, uint64_t{1} << 50)) / 1000;
   return entry;
 }

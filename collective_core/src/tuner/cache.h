@@ -10,6 +10,8 @@
 
 namespace ccore {
 
+constexpr int kDtypeClassCount = 4;  // engine/tuning.cc has their meaning
+
 struct CacheEntry {
   std::string collective;
   uint8_t size_class;
