@@ -23,6 +23,7 @@ CASES = (
     "cuda-flags",
     "cuda-nvlink",
     "cuda-segments",
+    "cuda-tuning",
     "schedules",
     "schedules-all-reduce",
     "topology",
