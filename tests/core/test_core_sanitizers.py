@@ -18,7 +18,17 @@ from soak import SOAK
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SANITIZERS = {"asan": "address,undefined", "tsan": "thread"}
-CASES = ("cma", "cuda-flags", "failures", "fuzz", "registered-memory", "rendezvous", "seals", "tour")
+CASES = (
+    "cma",
+    "cuda-flags",
+    "cuda-tuning",
+    "failures",
+    "fuzz",
+    "registered-memory",
+    "rendezvous",
+    "seals",
+    "tour",
+)
 # One build and the way through every part; `make soak` has all of it.
 TRIED = (SANITIZERS, CASES) if SOAK else (("asan",), ("tour",))
 # GCC 12 keeps vectors misaligned on the stack that ASan fakes, and stops at them: GCC bug 110027.
