@@ -28,7 +28,7 @@ DEADLINE_S = 220.0
 
 
 class Bench:
-    """The ranks' groups and one buffer, of which each size is the beginning."""
+    """The groups of the ranks, and one buffer; each size uses its first bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         """Join, and make one operation with each library."""

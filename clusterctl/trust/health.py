@@ -354,7 +354,7 @@ def _logged(text: str, gpus: tuple[GpuHealth, ...]) -> HealthEvent:
 
 
 def _log_gap(old: KernelLog | None, new: KernelLog | None) -> Iterator[str]:
-    """Yield a sentence if lines that were logged during the run are no longer in the kernel's buffer."""
+    """Yield a sentence if the kernel's buffer has lost lines that were logged during the run."""
     if old is None or new is None:
         return
     if old.last_s is not None and new.first_s is not None and new.first_s > old.last_s:

@@ -10,7 +10,7 @@
 
 namespace ccore_cuda {
 
-// Null if there is no driver, or it does not have the function.
+// The function of the driver; null without a driver, and for a function that it lacks.
 void* driver_symbol(const char* name);
 template <typename Function>
 Function driver_function(const char* name) {

@@ -8,7 +8,7 @@ namespace {
 constexpr const char* kLinkNames[kLinks] = {"of one process and GPU", "of processes on one GPU",
                                             "between slices of one GPU", "between GPUs"};
 
-// What the rules ask of a table: empty, or the first ranks of which it is true.
+// Each answer that the rules need names the first ranks for which it holds, and is empty if it holds for none.
 struct Survey {
   std::string unreachable;  // a pair of which one cannot use the memory of the other
   std::string crowded;      // a pair of processes that share a GPU without MPS

@@ -1,5 +1,5 @@
 // Segments from their owner to its peers: the owner sends descriptors before it puts the export on the board, so a peer
-// that sees the export there has them at hand and waits for nobody.
+// that sees the export there has already received them, and does not wait.
 #pragma once
 
 #include <cstddef>

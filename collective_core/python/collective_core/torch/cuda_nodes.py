@@ -123,9 +123,8 @@ class CudaNodes:
         self._timeout_s = timeout_s
         self._handle: c_void_p | None = None
         self._refusal = ""  # after the ranks have met: why they cannot use their GPUs
-        self._requested: bool | None = (
-            None  # of all_reduce, on all ranks; None before they have asked each other
-        )
+        # Whether all ranks request it for all_reduce; None before they have asked each other.
+        self._requested: bool | None = None
         self._paths: list[CudaPath] = []  # between the ranks of each rank's node
         sizes = {peer.node: peer.local_size for peer in map(communicator.peer, range(communicator.size))}
         self._ranks_of_nodes = list(sizes.values())
