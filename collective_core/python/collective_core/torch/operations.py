@@ -186,17 +186,20 @@ def spread(joined: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
         begin += output.numel()
 
 
-def check_one_per_rank(blocks: Sequence[torch.Tensor], like: torch.Tensor, size: int) -> None:
+def _check_count(blocks: Sequence[torch.Tensor], size: int) -> None:
     if len(blocks) != size:
         raise refuse(f"expected one tensor per rank ({size}), got {len(blocks)}")
+
+
+def check_one_per_rank(blocks: Sequence[torch.Tensor], like: torch.Tensor, size: int) -> None:
+    _check_count(blocks, size)
     if any(block.numel() != like.numel() or block.dtype != like.dtype for block in blocks):
         raise refuse("the tensors of all ranks must agree in size and type")
 
 
 def check_own_block(blocks: Sequence[torch.Tensor], own: torch.Tensor, rank: int, size: int) -> None:
     """Raise CollectiveCoreError unless there is a block of one type per rank, and this rank's has the size of `own`."""
-    if len(blocks) != size:
-        raise refuse(f"expected one tensor per rank ({size}), got {len(blocks)}")
+    _check_count(blocks, size)
     if any(block.dtype != own.dtype for block in blocks):
         raise refuse(f"the tensors of all ranks must have the type of the result, {own.dtype}")
     if blocks[rank].numel() != own.numel():
