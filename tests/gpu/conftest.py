@@ -46,7 +46,9 @@ def mps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("CUDA_MPS_LOG_DIRECTORY", str(tmp_path / "log"))
     for name in ("pipe", "log"):
         (tmp_path / name).mkdir()
-    if subprocess.run((control, "-d"), check=False, timeout=30).returncode:
+    # The server offers the devices that it sees under new numbers: a subset would be selected twice.
+    everything = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    if subprocess.run((control, "-d"), env=everything, check=False, timeout=30).returncode:
         pytest.skip("the MPS server could not be started")
     yield
     subprocess.run((control,), input="quit\n", text=True, check=True, timeout=30)

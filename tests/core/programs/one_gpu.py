@@ -42,18 +42,24 @@ def use_device_zero(ranks: int) -> None:
     set_device, current_stream = torch.cuda.set_device, torch.cuda.current_stream
     synchronize = torch.cuda.synchronize
     torch.cuda.set_device = lambda _: set_device(0)
-    torch.cuda.current_stream = lambda _=None: current_stream(0)
-    torch.cuda.synchronize = lambda _=None: synchronize(0)
+    torch.cuda.current_stream = lambda device=None: current_stream(0)
+    torch.cuda.synchronize = lambda device=None: synchronize(0)
     properties, stream_of = torch.cuda.get_device_properties, torch.nn.parallel._functions._get_stream
-    torch.cuda.get_device_properties = lambda _=None: properties(0)
+    torch.cuda.get_device_properties = lambda device=None: properties(0)
     torch.nn.parallel._functions._get_stream = lambda device: stream_of(_mapped(device))
-    enter = torch.cuda.device.__init__
-
-    def device(self: Any, which: Any) -> None:
-        enter(self, 0 if which is not None else which)
-
-    torch.cuda.device.__init__ = device  # type: ignore[method-assign]
+    for context in (torch.cuda.device, torch.accelerator.device_index):
+        _enter_device_zero(context)
     _DeviceZero().__enter__()
+
+
+def _enter_device_zero(context: Any) -> None:
+    """Let a context manager that makes a device the current one make device 0 the current one."""
+    construct = context.__init__
+
+    def constructed(self: Any, device: Any) -> None:
+        construct(self, 0 if device is not None else None)
+
+    context.__init__ = constructed
 
 
 def use_a_host_per_rank(rank: int) -> None:
