@@ -49,6 +49,11 @@ def test_ddp_equals_a_single_process(program: Program, environment: dict[str, st
     assert [value for row in results[0] for value in row] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
+def test_ddp_with_uneven_inputs_equals_a_single_process(program: Program) -> None:
+    ended = program("torch_join.py", size=2).finish()
+    assert [(one.returncode, one.output.splitlines()[-1:]) for one in ended] == [(0, ["done"])] * 2, ended
+
+
 @pytest.mark.parametrize("api", ["wrapper", "fully_shard"])
 def test_sharded_training_equals_a_single_process(
     program: Program, environment: dict[str, str], api: str

@@ -7,7 +7,7 @@ import os
 import time
 import warnings
 import weakref
-from types import SimpleNamespace
+from datetime import timedelta
 
 import collective_core.torch_backend
 import torch
@@ -94,11 +94,11 @@ with torch.inference_mode():  # of which the backend's own thread knows nothing
     dist.all_reduce(sparse, async_op=True).wait()
 expect(sparse.to_dense(), 9, 1)
 # A default device is for what the program makes, and not for what is made to exchange it.
-here = SimpleNamespace(asyncOp=False, reduceOp=dist.ReduceOp.SUM)  # on this thread, which has that default
+# A synchronous call may run on this thread, which has that default.
 listed = [torch.zeros(2), torch.zeros(2)]
 with torch.device("meta"):
-    group.allgather([listed], [torch.full((2,), rank + 1.0, device="cpu")], here).wait()
-    group.allreduce([sparse], here).wait()
+    dist.all_gather(listed, torch.full((2,), rank + 1.0, device="cpu"))
+    dist.all_reduce(sparse)
 expect(torch.cat(listed), 1, 1, 2, 2)
 expect(sparse.to_dense(), 18, 2)
 # The memory of these has the conjugate, and the negative, of what they are.
@@ -137,20 +137,30 @@ tensor = torch.tensor([rank + 1.0])
 dist.reduce(tensor, 0)
 expect(tensor, 3 if rank == 0 else 2)
 
+
+def expect_released(kept: weakref.ref[object]) -> None:
+    deadline = time.monotonic() + 30
+    while kept() is not None:  # the worker lets go of it a moment after its end, though no other task comes
+        assert time.monotonic() < deadline
+        gc.collect()
+        time.sleep(0.01)
+
+
 # C++ may hold a Work whose Python part nobody else does: that must live until it is asked, and no longer.
-work = group.allreduce([torch.ones(1)], dist.AllreduceOptions())
-kept = weakref.ref(work)
-dist.barrier()  # it has ended by now
-del work
-gc.collect()
-still = kept()
-assert still is not None and still.is_completed() and still.wait()
-del still
-deadline = time.monotonic() + 30
-while kept() is not None:  # the worker lets go of it a moment after its end, though no other task comes
-    assert time.monotonic() < deadline
+for elements in (1, 1000):
+    work = group.allreduce([torch.ones(elements)], dist.AllreduceOptions())
+    kept = weakref.ref(work)
+    dist.barrier()  # it has ended by now
+    del work
     gc.collect()
-    time.sleep(0.01)
+    still = kept()
+    assert still is not None and still.is_completed() and still.wait()
+    del still
+    if elements == 1:  # who has waited may take the future next, unless that would keep much memory
+        gc.collect()
+        assert kept() is not None
+        dist.barrier()
+    expect_released(kept)
 
 listed = [torch.zeros(2) for _ in range(2)]
 dist.all_gather(listed, torch.tensor([rank, -rank], dtype=torch.float32))
@@ -294,6 +304,36 @@ for of, total in ((pair, 2), (alone, 1), (group, 2)):
     expect(functional.all_reduce(torch.ones(1), "sum", of), total)
     expect(functional.all_gather_tensor(torch.full((1,), 5.0), 0, of), *[5] * total)
     expect(functional.reduce_scatter_tensor(torch.full((total,), 3.0), "sum", 0, of), 3 * total)
+
+# torch's short forms, without lists and options.
+tensor, other = torch.full((2,), 1.0 + rank), torch.zeros(2)
+group.allreduce(tensor).wait()
+expect(tensor, 3, 3)
+group.allreduce([tensor], dist.ReduceOp.MAX).wait()
+group.allreduce(tensor, op=dist.ReduceOp.MIN, timeout=timedelta(seconds=20)).wait()
+expect(tensor, 3, 3)
+group.broadcast(tensor if rank == 1 else other, root=1).wait()
+expect(tensor if rank == 1 else other, 3, 3)
+group.reduce(tensor, 1, dist.ReduceOp.SUM).wait()
+expect(tensor, *[3 if rank == 0 else 6] * 2)
+parts = [torch.zeros(1), torch.zeros(1)]
+group.allgather(parts, torch.full((1,), float(rank))).wait()
+expect(torch.cat(parts), 0, 1)
+group.gather(parts if rank == 0 else [], torch.full((1,), 5.0 + rank), 0).wait()
+expect(torch.cat(parts), *((5, 6) if rank == 0 else (0, 1)))
+group.scatter(parts[0], [torch.full((1,), 7.0), torch.full((1,), 8.0)] if rank == 1 else [], 1).wait()
+expect(parts[0], 7 + rank)
+group.reduce_scatter(parts[1], [torch.full((1,), 1.0), torch.full((1,), 2.0)], dist.ReduceOp.SUM).wait()
+expect(parts[1], 2 + 2 * rank)
+group.alltoall(parts, [torch.full((1,), 10.0 * rank), torch.full((1,), 10.0 * rank + 1)]).wait()
+expect(torch.cat(parts), rank, 10 + rank)
+group.barrier(timeout=timedelta(seconds=20)).wait()
+try:
+    group.broadcast(tensor, 0, op=dist.ReduceOp.SUM)
+except TypeError as error:
+    assert "expected root, timeout" in str(error), error
+else:
+    raise AssertionError("a broadcast took an operator")
 
 # What torch asks before it takes a way of NCCL's.
 backend = group._get_backend(torch.device("cpu"))

@@ -6,16 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.distributed import distributed_c10d
 
 from collective_core.torch.operations import Operations, check_blocks, check_one_per_rank, joined, spread
+from collective_core.torch.plain_forms import with_plain_form
 from collective_core.torch.tensors import copy_back, count_of_one, for_copy, only_one, refuse
 from collective_core.torch.ways import HostWay, Way
 from collective_core.torch.work import WorkBase
+
+# Any: torch exports some of these options only there, and its stubs none of those.
+_c10d: Any = distributed_c10d
 
 
 class Copies(Operations):
     """Mixed into the process group."""
 
+    @with_plain_form(_c10d.BroadcastOptions, (1,), "root")
     def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any) -> WorkBase:
         """Copy the root's tensor to all."""
         tensor = only_one(tensors)
@@ -23,8 +29,9 @@ class Copies(Operations):
             "broadcast", opts, lambda way: [self._broadcast(way, tensor, opts.rootRank)], tensors
         )
 
+    @with_plain_form(_c10d.AllgatherOptions, (2, 1))
     def allgather(
-        self, outputs: Sequence[Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor], opts: Any = None
+        self, outputs: Sequence[Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor], opts: Any
     ) -> WorkBase:
         """Collect one tensor per rank into a list on every rank."""
         listed, tensor = list(outputs[0]), only_one(inputs)
@@ -65,6 +72,7 @@ class Copies(Operations):
             inputs,
         )
 
+    @with_plain_form(_c10d.GatherOptions, (2, 1), "root")
     def gather(
         self, outputs: Sequence[Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor], opts: Any
     ) -> WorkBase:
@@ -82,6 +90,7 @@ class Copies(Operations):
 
         return self._submit("gather", opts, run, inputs)
 
+    @with_plain_form(_c10d.ScatterOptions, (1, 2), "root")
     def scatter(
         self, outputs: Sequence[torch.Tensor], inputs: Sequence[Sequence[torch.Tensor]], opts: Any
     ) -> WorkBase:
@@ -100,13 +109,14 @@ class Copies(Operations):
 
         return self._submit("scatter", opts, run, blocks or outputs)
 
+    @with_plain_form(_c10d.AllToAllOptions, (0, 0, 0, 0))
     def all_to_all_single(
         self,
         output: torch.Tensor,
         input: torch.Tensor,
         output_split_sizes: Sequence[int],
         input_split_sizes: Sequence[int],
-        opts: Any = None,
+        opts: Any,
     ) -> WorkBase:
         """Exchange blocks between all ranks; split sizes are in rows, none means equal blocks."""
         sent = self._split(input, input_split_sizes)
@@ -139,8 +149,9 @@ class Copies(Operations):
             raise refuse(f"the split sizes {list(rows)} do not cut {first} rows into {size} blocks")
         return [count * (tensor.numel() // max(1, first)) for count in rows]
 
+    @with_plain_form(_c10d.AllToAllOptions, (1, 1))
     def alltoall(
-        self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], opts: Any = None
+        self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], opts: Any
     ) -> WorkBase:
         """Exchange lists of tensors between all ranks; each pair of ranks has its own size."""
         targets, blocks = list(outputs), list(inputs)
@@ -164,7 +175,8 @@ class Copies(Operations):
 
         return self._submit("all_to_all", opts, run, blocks)
 
-    def barrier(self, opts: Any = None) -> WorkBase:
+    @with_plain_form(_c10d.BarrierOptions, ())
+    def barrier(self, opts: Any) -> WorkBase:
         """Complete when all ranks have called it, and what they had called and queued before on CUDA has ended."""
         marker = self._cuda.marker() if self._cuda.is_used else None
 

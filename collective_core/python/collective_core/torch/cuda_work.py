@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-from collective_core.torch.work import CcoreBackendError, WorkBase, keep, release
+from collective_core.torch.work import CcoreBackendError, WorkBase, keep, release, release_waited
 
 # Any: torch's stubs leave its events and streams untyped.
 _cuda: Any = torch.cuda
@@ -95,7 +95,7 @@ class CudaWork(WorkBase):
                 self._block(launched, seconds)
             self._overseer.check(self.description)
         launched.tensors.clear()
-        release(self)
+        release_waited(self, self._result)
         return True
 
     def synchronize(self) -> None:
@@ -195,7 +195,7 @@ class PromptWork(CudaWork):
         if timeout or self._overseer.blocks_in_wait or raw_stream(self._device.index) != self._raw:
             return super().wait(timeout)
         self._overseer.check(self.description)
-        release(self)
+        release_waited(self, self._result)
         return True
 
     def _found(self) -> Launched:

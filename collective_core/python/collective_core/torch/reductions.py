@@ -18,6 +18,7 @@ from collective_core.torch.operations import (
     joined,
     reduction_of,
 )
+from collective_core.torch.plain_forms import with_plain_form
 from collective_core.torch.tensors import (
     copy_back,
     dtype_of,
@@ -33,7 +34,8 @@ from collective_core.torch.work import WorkBase
 class Reductions(Operations):
     """Mixed into the process group."""
 
-    def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WorkBase:
+    @with_plain_form(dist.AllreduceOptions, (1,), "op")
+    def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> WorkBase:
         """Reduce one tensor over all ranks, in place."""
         tensor = only_one(tensors)
         if (stream := self._cuda.prompt_stream(tensor, opts)) is not None:
@@ -79,6 +81,7 @@ class Reductions(Operations):
             needs_host=_is_sparse(listed),
         )
 
+    @with_plain_form(dist.ReduceOptions, (1,), "root", "op")
     def reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> WorkBase:
         """Reduce to the root; the tensors of the others stay as they are."""
         tensor = only_one(tensors)
@@ -96,8 +99,9 @@ class Reductions(Operations):
 
         return self._submit("reduce", opts, run, tensors)
 
+    @with_plain_form(dist.ReduceScatterOptions, (1, 2), "op")
     def reduce_scatter(
-        self, outputs: Sequence[torch.Tensor], inputs: Sequence[Sequence[torch.Tensor]], opts: Any = None
+        self, outputs: Sequence[torch.Tensor], inputs: Sequence[Sequence[torch.Tensor]], opts: Any
     ) -> WorkBase:
         """Reduce a list with one tensor per rank; each rank keeps its own. The tensors may differ in size."""
         output, blocks = only_one(outputs), list(inputs[0])

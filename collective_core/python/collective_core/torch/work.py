@@ -30,6 +30,10 @@ _Work: Any = vars(dist)["_Work"]
 _MOST_UNASKED = 1024
 _unasked: dict[int, WorkBase] = {}
 _unasked_lock = threading.Lock()
+# The work for which each thread has waited last, if its result is small. DDP's reducer waits for a sum of one element
+# and then takes the future of that work, which torch finds through the Python part alone.
+_waited = threading.local()
+_SMALL_ELEMENTS = 64
 
 
 class WorkBase(_Work):  # type: ignore[misc]  # see above
@@ -48,6 +52,18 @@ def release(work: WorkBase) -> None:
     """Let a work go that was asked for its result."""
     with _unasked_lock:
         _unasked.pop(id(work), None)
+
+
+def release_waited(work: WorkBase, result: Any) -> None:
+    """Let a work go for which this thread has waited; until its next wait, keep one whose result is small."""
+    release(work)
+    _waited.work = work if _is_small(result) else None
+
+
+def _is_small(result: Any) -> bool:
+    if not isinstance(result, list) or len(result) != 1:
+        return False
+    return isinstance(result[0], torch.Tensor) and result[0].numel() <= _SMALL_ELEMENTS
 
 
 class CcoreWork(WorkBase):
@@ -115,7 +131,7 @@ class CcoreWork(WorkBase):
             raise self.unreachable()
         if not self._done.wait(seconds if seconds > 0 else None):
             raise CcoreBackendError(f"{self.description}: not complete after {seconds} s")
-        release(self)
+        release_waited(self, self._result)
         if self._error is not None:
             raise self._error
         return True
