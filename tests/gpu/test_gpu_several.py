@@ -7,6 +7,7 @@ kernels between GPUs with peer access, else host memory.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -28,9 +29,11 @@ PROGRAM = library_path().parents[1] / "bin" / "cuda_perf"
 # Of random calls. The layouts that others resemble get less time.
 RANDOM_S = {"hidden": 20, "mixed": 20, "visible": 5, "threads": 5, "mixed-threads": 5}
 
+# The names of the two devices, of those that the tests may use.
+NAMES = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")[:2]
 # The variables of each rank.
 LAYOUTS = {
-    "hidden": [{"CUDA_VISIBLE_DEVICES": gpu, "LOCAL_RANK": "0"} for gpu in ("0", "1")],
+    "hidden": [{"CUDA_VISIBLE_DEVICES": name, "LOCAL_RANK": "0"} for name in NAMES],
     "visible": [{"LOCAL_RANK": "0"}, {"LOCAL_RANK": "1"}],
     "mixed": [{"LOCAL_RANK": "0"}, {"LOCAL_RANK": "0"}, {"LOCAL_RANK": "1"}],
 }
@@ -64,8 +67,6 @@ def check_proof(texts: list[str], layout: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _automatic_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The tests number the devices that they hide.
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("CCORE_CUDA_PATH", "auto")
 
 
