@@ -57,7 +57,7 @@ cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda*
     }
     require(given.staging_bytes == 0 || given.staging_bytes >= kLeastStagingBytes,
             "cc_cuda_options.staging_bytes is less than 65536");
-    require(given.path >= CC_CUDA_PATH_AUTO && given.path <= CC_CUDA_PATH_DEVICE,
+    require(given.path >= CC_CUDA_PATH_AUTO && given.path <= CC_CUDA_PATH_HOST,
             "cc_cuda_options.path is not a cc_cuda_path");
     require(given.timeout_ms >= 0, "cc_cuda_options.timeout_ms is negative");
     int size = 0;

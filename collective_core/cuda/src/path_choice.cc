@@ -90,15 +90,8 @@ void choose_automatically(const Survey& survey, PathChoice* choice) {
 }
 
 void choose_as_wished(cc_cuda_path wished, const Survey& survey, PathChoice* choice) {
-  if (wished == CC_CUDA_PATH_AUTO || wished == CC_CUDA_PATH_DEVICE) {
+  if (wished == CC_CUDA_PATH_AUTO) {
     choose_automatically(survey, choice);
-    const std::string reason = choice->path == CC_CUDA_PATH_HOST ? choice->reason
-                               : survey.across.empty()           ? ""
-                                                                 : "ranks " + survey.across + " are on different GPUs";
-    if (wished == CC_CUDA_PATH_DEVICE && choice->result == CC_SUCCESS && !reason.empty()) {
-      refuse(choice, CC_ERROR_INVALID_USAGE,
-             reason + "; CCORE_CUDA_PATH=auto takes the path '" + name_of(choice->path) + "'");
-    }
     return;
   }
   choice->path = wished;
@@ -135,8 +128,8 @@ std::string text_of_pairs(const RankTable& table) {
 }  // namespace
 
 const char* name_of(cc_cuda_path path) {
-  constexpr const char* kNames[] = {"auto", "stream", "kernel", "host", "device"};
-  return path >= CC_CUDA_PATH_AUTO && path <= CC_CUDA_PATH_DEVICE ? kNames[path] : "unknown";
+  constexpr const char* kNames[] = {"auto", "stream", "kernel", "host"};
+  return path >= CC_CUDA_PATH_AUTO && path <= CC_CUDA_PATH_HOST ? kNames[path] : "unknown";
 }
 
 Link link_of(const RankFacts& a, const RankFacts& b) {

@@ -50,7 +50,7 @@ struct PathChoice {
   bool takes_turns;     // some ranks are processes that share a GPU without MPS
 };
 
-// The same on all ranks. wished: AUTO, DEVICE, or the path that all ranks request.
+// The same on all ranks. wished: AUTO, or the path that all ranks request.
 PathChoice choose_path(const RankTable& table, cc_cuda_path wished);
 
 // How many ranks of the table have the device of this one, itself included.

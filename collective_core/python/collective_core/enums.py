@@ -72,4 +72,3 @@ class CudaPath(IntEnum):
     STREAM = 1
     KERNEL = 2
     HOST = 3
-    DEVICE = 4

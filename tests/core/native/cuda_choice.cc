@@ -15,7 +15,7 @@ namespace {
 using namespace ccore_cuda;
 
 constexpr auto kAuto = CC_CUDA_PATH_AUTO, kStream = CC_CUDA_PATH_STREAM, kKernel = CC_CUDA_PATH_KERNEL,
-               kHost = CC_CUDA_PATH_HOST, kDevice = CC_CUDA_PATH_DEVICE;
+               kHost = CC_CUDA_PATH_HOST;
 constexpr auto kRefused = CC_CUDA_PATH_AUTO;
 
 struct Case {
@@ -93,15 +93,6 @@ constexpr Case kCases[] = {
     {"a slice beside a whole GPU", "A1 B", "01 10", kAuto, kHost, "no peer access"},
     {"no operations on streams: kernels, slowly", "A~ A", "", kAuto, kKernel, "needs CUDA 11.7"},
     {"neither P2P nor operations on streams", "A~ B~", "01", kAuto, kRefused, "no path"},
-    {"on the device", "A A", "", kDevice, kStream, "without MPS"},
-    {"on the device, with MPS", "A+ A+", "", kDevice, kKernel, "every pair"},
-    {"on the device, a rank alone", "A", "", kDevice, kKernel, "every pair"},
-    {"on the device, a GPU each", "A B", "", kDevice, kRefused,
-     "ranks 0 and 1 are on different GPUs; CCORE_CUDA_PATH=auto takes the path 'kernel'"},
-    {"on the device, 2 ranks on a GPU and 1 on another", "A A B", "", kDevice, kRefused,
-     "ranks 0 and 2 are on different GPUs"},
-    {"on the device, two ranks of one slice and one of another", "A1 A1 A2", "", kDevice, kRefused, "different GPUs"},
-    {"on the device without P2P", "A B", "10", kDevice, kRefused, "CCORE_CUDA_PATH=auto takes the path 'host'"},
     {"kernels are requested without P2P", "A B", "01", kKernel, kRefused, "'kernel' was requested"},
     {"streams are requested without order", "A! B", "", kStream, kRefused, "does not order"},
     {"streams are requested between GPUs", "A B", "", kStream, kStream, "as requested"},

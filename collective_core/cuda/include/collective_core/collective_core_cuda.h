@@ -27,10 +27,7 @@ typedef enum cc_cuda_path CC_INT_ENUM {
   CC_CUDA_PATH_AUTO = 0,
   CC_CUDA_PATH_STREAM = 1, /* one GPU shared by processes without MPS: streams wait in their front end, nothing spins */
   CC_CUDA_PATH_KERNEL = 2, /* one GPU with MPS or one process, or peers with P2P: kernels that wait for peers' words */
-  CC_CUDA_PATH_HOST = 3, /* no peer access: through pinned host memory that all ranks map */
-  /* Of cc_cuda_options alone: STREAM or KERNEL as AUTO chooses, where all ranks share one GPU; elsewhere, and where AUTO
-     would choose HOST, CC_ERROR_INVALID_USAGE. */
-  CC_CUDA_PATH_DEVICE = 4
+  CC_CUDA_PATH_HOST = 3 /* no peer access: through pinned host memory that all ranks map */
 } cc_cuda_path;
 
 /* Set size to sizeof(cc_cuda_options). Zero means the default (environment variable, then built in). */
