@@ -88,7 +88,7 @@ def test_limits_are_the_settings_of_the_library(
     [
         ("small", ["no operation that the GPUs could take part in so far"] * 4),
         ("large", ["on the CPUs: "] * 3 + ["on the CPUs: CCORE_CUDA_PATH is staged"]),
-        ("unset", ["on the CPUs: CCORE_CUDA_PATH names no path on the device"] * 4),
+        ("unset", ["on the CPUs: CCORE_CUDA_PATH is not set on all ranks"] * 4),
         (
             "broken",
             ["on the CPUs: another rank cannot use"] * 2 + ["on the CPUs: system: no memory on this GPU"] * 2,

@@ -37,9 +37,12 @@ def test_all_reduce_with_mps_takes_kernels_inside_the_nodes(
         assert output.splitlines()[-1] == "done"
 
 
-def test_all_reduce_stays_on_the_cpus_if_asked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", ["", "staged", "host"])
+def test_all_reduce_stays_on_the_cpus_unless_asked(
+    world: World, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     monkeypatch.setenv("CCORE_INTRA_SIZE", "2")
-    monkeypatch.setenv("CCORE_CUDA_PATH", "staged")
+    monkeypatch.setenv("CCORE_CUDA_PATH", path)
     for output in world("torch_nodes.py", "cpus", size=4, timeout_s=400):
         assert output.splitlines()[-2:] == ["all_reduce by 2d_gpu: 0", "done"]
 

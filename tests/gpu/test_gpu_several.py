@@ -66,20 +66,20 @@ def check_proof(texts: list[str], layout: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _automatic_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CCORE_CUDA_PATH", "auto")
+def _default_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CCORE_CUDA_PATH", raising=False)
 
 
 @layouts
-def test_every_call_of_torch(world: World, layout: str) -> None:
+def test_every_call_of_torch_on_the_default_path(world: World, layout: str) -> None:
     each = LAYOUTS[layout]
     outputs = world("cuda_collectives.py", size=len(each), each=each, timeout_s=240)
     assert all(output.splitlines()[-1] == "done" for output in outputs)
     check_proof([output.splitlines()[-2] for output in outputs], layout)
 
 
-def test_by_default_tensors_are_staged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CCORE_CUDA_PATH")
+def test_every_call_of_torch_is_staged_if_requested(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CCORE_CUDA_PATH", "staged")
     outputs = world("cuda_collectives.py", each=LAYOUTS["visible"], timeout_s=240)
     assert all(output.splitlines()[-1] == "done" for output in outputs)
     assert all("staged through pinned host memory" in output.splitlines()[-2] for output in outputs), outputs
@@ -199,10 +199,7 @@ def test_a_killed_rank_ends_the_others(layout: str) -> None:
 
 
 def test_the_command_names_the_path_of_each_rank(tmp_path: Path) -> None:
-    node = {
-        "name": "here", "address": "localhost", "connection": "local", "python": sys.executable,
-        "env": {"CCORE_CUDA_PATH": "auto"},
-    }  # fmt: skip
+    node = {"name": "here", "address": "localhost", "connection": "local", "python": sys.executable}
     inventory = tmp_path / "inventory.yaml"
     inventory.write_text(json.dumps({"version": 1, "nodes": [node]}))
     words = (

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.gpu
 World = Callable[..., list[str]]
 
 
-# The default, and the experimental one that the library chooses.
+# Through the host, and by the path that the ranks choose.
 ways = pytest.mark.parametrize("way", ["staged", "auto"])
 
 
@@ -24,6 +24,14 @@ ways = pytest.mark.parametrize("way", ["staged", "auto"])
 def test_collectives(world: World, monkeypatch: pytest.MonkeyPatch, way: str, size: int) -> None:
     monkeypatch.setenv("CCORE_CUDA_PATH", way)
     assert all(output.splitlines()[-1] == "done" for output in world("cuda_collectives.py", size=size))
+
+
+def test_by_default_tensors_stay_on_the_gpu(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CCORE_CUDA_PATH", raising=False)
+    outputs = world("cuda_collectives.py")
+    assert all(output.splitlines()[-1] == "done" for output in outputs)
+    # Two processes share the GPU: by streams without MPS, by kernels if the machine runs MPS.
+    assert all(re.search(r"path (stream|kernel) \(", output.splitlines()[-2]) for output in outputs), outputs
 
 
 @pytest.mark.usefixtures("mps")

@@ -128,14 +128,15 @@ VARIABLES: tuple[Variable, ...] = (
         _LIBRARY, aliases=("LIGHT_TOPK_FP16",),
     ),
     Variable(
-        "CCORE_CUDA_PATH", Kind.CHOICE, "staged",
-        "how CUDA memory moves between ranks: [cuda](cuda.md#paths); for torch and the Horovod API all but `staged` "
-        "are experimental, see [pytorch](pytorch.md#paths); for the C ABI the default is auto; equal on all ranks",
-        (Reader.PYTHON, Reader.CUDA), choices=("staged", "auto", "stream", "kernel", "host"),
+        "CCORE_CUDA_PATH", Kind.CHOICE, "auto",
+        "how CUDA memory moves between ranks of a node: [cuda](cuda.md#paths); `staged`, of torch and the Horovod API "
+        "alone, copies it through host memory ([pytorch](pytorch.md#paths)); on several nodes the GPUs take part in "
+        "dense all_reduce only if this is set to `auto`, `stream` or `kernel`; equal on all ranks",
+        (Reader.PYTHON, Reader.CUDA), choices=("auto", "staged", "stream", "kernel", "host"),
     ),
     Variable(
         "CCORE_CUDA_BLOCKING_WAIT", Kind.FLAG, "1",
-        "torch: on the experimental paths, `wait()` blocks the host until the operation has ended, and raises if it "
+        "torch: on the paths on the device, `wait()` blocks the host until the operation has ended, and raises if it "
         "failed",
         _PYTHON,
     ),

@@ -1,7 +1,7 @@
 """A rank that meets the others for all_reduce by the GPUs of nodes, without a GPU: how they agree, as JSON.
 
-argv[1]: "small", for data below the smallest size; "large"; "unset", where a rank names no path; "broken", where one
-node's handle cannot be made.
+argv[1]: "small", for data below the smallest size; "large"; "unset", where a rank has not set CCORE_CUDA_PATH;
+"broken", where one node's handle cannot be made.
 """
 
 from __future__ import annotations

@@ -67,13 +67,15 @@ class CudaMeeting:
         if all(every):
             self._create(device)
         elif not self._refusal:
-            self._refusal = f"rank {list(every).index(0)} cannot use {LIBRARY_NAME}"
+            self._refusal = (
+                f"rank {list(every).index(0)} does not use {LIBRARY_NAME}, and its log has the reason"
+            )
         if self.handle is not None:
             self.path = self.handle.path()
 
     def _own_refusal(self) -> str:
-        if environment.text("CCORE_CUDA_PATH") in ("", "staged"):
-            return "CCORE_CUDA_PATH names no path on the device"
+        if environment.text("CCORE_CUDA_PATH") == "staged":
+            return "CCORE_CUDA_PATH is staged"
         try:
             library()
         except (OSError, AttributeError) as error:

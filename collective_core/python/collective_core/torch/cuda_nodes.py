@@ -201,7 +201,7 @@ class CudaNodes:
         if len(self._ranks_of_nodes) == 1:
             return "one node"
         if self.device is None and self._requested is False:
-            return "on the CPUs: CCORE_CUDA_PATH names no path on the device"
+            return "on the CPUs: CCORE_CUDA_PATH is not set on all ranks; auto lets the GPUs take part"
         if self.device is None:
             return "no operation that the GPUs could take part in so far"
         if self._handle is None:
@@ -252,7 +252,10 @@ class CudaNodes:
         return info
 
     def _is_requested(self) -> bool:
-        """Return whether all ranks name a path on the device for all_reduce; top-k needs no request."""
+        """Return whether CCORE_CUDA_PATH is set on all ranks, as all_reduce needs; top-k needs no request.
+
+        The sizes from which the GPUs are used are estimates, so unset means the CPUs here, and `auto` inside a node.
+        """
         if self._requested is None:
             self._requested = all(self._exchanged(int(environment.text("CCORE_CUDA_PATH") != "")))
         return self._requested

@@ -1,0 +1,78 @@
+"""The path of CUDA tensors that the ranks of a group agree on, with a library for devices that needs no GPU."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+PROGRAMS = Path(__file__).parent / "programs"
+CORE = Path(__file__).resolve().parents[2] / "collective_core"
+NAME = "libcollective_core_cuda.so"
+STAGED = "staged through pinned host memory: "
+
+
+@pytest.fixture(scope="module")
+def libraries(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The library under test with the fake for devices beside it, and alone."""
+    found = {}
+    for case in ("with", "without"):
+        found[case] = tmp_path_factory.mktemp(case) / library.name
+        found[case].symlink_to(library)
+    words = (
+        shutil.which("cc") or "gcc", "-shared", "-fPIC", f"-I{CORE}/include", f"-I{CORE}/cuda/include",
+        "-o", str(found["with"].with_name(NAME)), str(PROGRAMS / "fake_core_cuda.c"),
+    )  # fmt: skip
+    subprocess.run(words, check=True, timeout=60)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("variables", "beside", "path", "ways", "loads"),
+    [
+        ([{}, {}], "with", "kernel", ["the fake's path"] * 2, [True, True]),
+        ([{"CCORE_CUDA_PATH": "auto"}] * 2, "with", "kernel", ["the fake's path"] * 2, [True, True]),
+        (
+            [{"CCORE_CUDA_PATH": "staged"}] * 2, "with", "staged",
+            [f"{STAGED}CCORE_CUDA_PATH is staged"] * 2, [False, False],
+        ),
+        (
+            [{}, {"CCORE_CUDA_PATH": "staged"}], "with", "staged",
+            [f"{STAGED}rank 1 does not use {NAME}", f"{STAGED}CCORE_CUDA_PATH is staged"], [True, False],
+        ),
+        ([{}, {}], "without", "staged", [f"{STAGED}{NAME} cannot be used: "] * 2, [False, False]),
+        (
+            [{"FAKE_FAILS": "1"}] * 2, "with", "staged",
+            [f"{STAGED}system: the fake was told to fail"] * 2, [True, True],
+        ),
+    ],
+    ids=["unset", "auto", "staged", "one-staged", "no-library", "no-driver"],
+)  # fmt: skip
+def test_the_way_is_on_the_device_unless_something_forbids_it(
+    program: Callable[..., Any],
+    libraries: dict[str, Path],
+    variables: list[dict[str, str]],
+    beside: str,
+    path: str,
+    ways: list[str],
+    loads: list[bool],
+) -> None:
+    ended = program(
+        "cuda_meeting.py", size=2,
+        per_rank=lambda rank: {"CCORE_LIBRARY": str(libraries[beside]), **variables[rank]},
+    )  # fmt: skip
+    for rank, one in enumerate(ended.finish()):
+        assert one.returncode == 0, one.output
+        report = json.loads(one.output.splitlines()[-1])
+        assert report["path"] == path
+        assert report["way"].startswith(ways[rank]), report
+        # Nothing is loaded before the first CUDA tensor.
+        assert report["loaded"] == [False, loads[rank]]
+        assert report["total"] == 2.0
