@@ -52,8 +52,12 @@ def libraries(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
             [{"FAKE_FAILS": "1"}] * 2, "with", "staged",
             [f"{STAGED}system: the fake was told to fail"] * 2, [True, True],
         ),
+        (
+            [{"CCORE_NODE_ID": "a"}, {"CCORE_NODE_ID": "b"}], "with", "staged",
+            [f"{STAGED}the ranks are on 2 nodes"] * 2, [False, False],
+        ),
     ],
-    ids=["unset", "auto", "staged", "one-staged", "no-library", "no-driver"],
+    ids=["unset", "auto", "staged", "one-staged", "no-library", "no-driver", "two-nodes"],
 )  # fmt: skip
 def test_the_way_is_on_the_device_unless_something_forbids_it(
     program: Callable[..., Any],

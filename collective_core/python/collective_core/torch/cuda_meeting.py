@@ -76,6 +76,9 @@ class CudaMeeting:
     def _own_refusal(self) -> str:
         if environment.text("CCORE_CUDA_PATH") == "staged":
             return "CCORE_CUDA_PATH is staged"
+        peers = map(self._communicator.peer, range(self._communicator.size))
+        if (nodes := len({peer.node for peer in peers})) > 1:
+            return f"the ranks are on {nodes} nodes, and a path on the device serves one"
         try:
             library()
         except (OSError, AttributeError) as error:
