@@ -6,6 +6,7 @@ the torch program report theirs. A variable that was read, but that no measured 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,16 @@ _LOGGED_BY_NCCL = ("nccl", "nccl+ccore", "acspeed", "aiacc")
 # It also holds the measured times, which do not depend on the tuner.
 _ALWAYS = ("CCORE_CACHE_DIR",)
 _OFF = ("0", "false", "no", "off")
+_PATH = "CCORE_CUDA_PATH"
+# By value of CCORE_CUDA_PATH: what collective_core reports of a rank's path. With `auto` the ranks choose one on the
+# device, and staged tensors are its fallback. Unset means the same and claims nothing, so it is not judged.
+_REPORTED_PATHS = {
+    "auto": re.compile(r"path (stream|kernel|host) \((?!as requested)|between nodes on the GPUs"),
+    "stream": re.compile(r"path stream \(as requested|between nodes on the GPUs, inside nodes by stream"),
+    "kernel": re.compile(r"path kernel \(as requested|between nodes on the GPUs, inside nodes by kernel"),
+    "host": re.compile(r"path host \(as requested"),
+    "staged": re.compile(r"staged through pinned host memory: CCORE_CUDA_PATH is staged"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +219,8 @@ def _judge(name: str, value: str, evidence: SettingEvidence) -> Unproven | None:
         )  # fmt: skip
     if not _read_by_all(name, evidence):
         return _not_read(name, evidence)
+    if name == _PATH and not _paths_are(value, evidence):
+        return _other_path(value, evidence)
     for condition in _CONDITIONS:
         if _concerns(condition, name, value) and not condition.holds(reports):
             return Unproven(
@@ -242,9 +255,32 @@ def _in_front(name: str, value: str, evidence: SettingEvidence) -> bool:
     """Tell whether the reports of collective_core's NCCL-symbol library prove one of the two that it shows."""
     if evidence.library != "nccl+ccore" or len({path.rank for path in evidence.paths}) != evidence.np:
         return False
-    if name == "CCORE_NCCL":
-        return True
-    return name == "CCORE_CUDA_PATH" and all(f"path {value}" in (path.path or "") for path in evidence.paths)
+    return name == "CCORE_NCCL" or (name == _PATH and _paths_are(value, evidence))
+
+
+def _paths_are(value: str, evidence: SettingEvidence) -> bool:
+    """Tell whether every rank reports a path that a value of CCORE_CUDA_PATH requests."""
+    wanted = _REPORTED_PATHS.get(value)
+    found = {path.rank: path.path or "" for path in evidence.paths}
+    return wanted is not None and len(found) == evidence.np and all(map(wanted.search, found.values()))
+
+
+def _other_path(value: str, evidence: SettingEvidence) -> Unproven:
+    """Return why a value of CCORE_CUDA_PATH that the ranks have read is not the path that they took."""
+    wanted = _REPORTED_PATHS.get(value)
+    other = next(
+        (path for path in evidence.paths if wanted is None or not wanted.search(path.path or "")), None
+    )
+    reports = (
+        f"rank {other.rank} reports the path: {other.path}" if other else "not every rank reports a path"
+    )
+    return Unproven(
+        _PATH,
+        f"{_PATH}={value} was read, but {reports}",
+        "a path that the ranks choose on the device" if value == "auto" else f"the path {value} as requested",
+        f"remove {_PATH} from the variant, or choose a path that the ranks have (one of {', '.join(_REPORTED_PATHS)})",
+        read=True,
+    )
 
 
 def _source(name: str, evidence: SettingEvidence) -> str:

@@ -66,7 +66,9 @@ def evidence(library):
         )
     if library in ("accl", "horovod", "lightcc"):
         return SettingEvidence(2, library, reports({}, reported_by=library, calls=[]))
-    paths = tuple(RankPath(rank, "path kernel (...)", None, {"ncclAllReduce": 9}) for rank in (0, 1))
+    paths = tuple(
+        RankPath(rank, "path kernel (as requested), 2 ranks", None, {"ncclAllReduce": 9}) for rank in (0, 1)
+    )
     log = nccl_log("NCCL version 2.28.9+cuda12.9", "NCCL_ALGO set by environment to Ring")
     front = paths if library == "nccl+ccore" else ()
     return SettingEvidence(2, library, reports({}, reported_by="nccl", calls=[]), log, front, "INFO")
@@ -82,6 +84,43 @@ def test_only_what_was_read_and_used_is_proven(library, name):
         assert name in one.message
         assert "; expected " in one.message
         assert one.hint
+
+
+CHOSEN = "kernel: path kernel (every pair has peer access), 2 ranks"
+REQUESTED = "kernel: path kernel (as requested), 2 ranks"
+STAGED = "staged: staged through pinned host memory: "
+
+
+@pytest.mark.parametrize("library", ["ccore", "nccl+ccore"])
+@pytest.mark.parametrize(
+    ("value", "path", "proven"),
+    [
+        ("auto", CHOSEN, True),
+        ("auto", "host: path host (ranks 0 and 1 have no peer access), 2 ranks", True),
+        ("auto", REQUESTED, False),
+        ("auto", f"{STAGED}libcollective_core_cuda.so cannot be used: no driver", False),
+        ("auto", f"{STAGED}2 nodes; between nodes on the GPUs, inside nodes by kernel", True),
+        ("auto", f"{STAGED}2 nodes; between nodes on the CPUs: no memory", False),
+        ("auto", None, False),
+        ("kernel", REQUESTED, True),
+        ("kernel", CHOSEN, False),
+        ("kernel", f"{STAGED}2 nodes; between nodes on the GPUs, inside nodes by kernel", True),
+        ("stream", REQUESTED, False),
+        ("stream", f"{STAGED}the path 'stream' was requested, but ranks 0 and 1 have no peer access", False),
+        ("staged", f"{STAGED}CCORE_CUDA_PATH is staged", True),
+        ("staged", CHOSEN, False),
+        ("fast", CHOSEN, False),
+    ],
+)
+def test_the_path_of_cuda_tensors_is_proven_by_the_path_of_every_rank(library, value, path, proven):
+    read = {"CCORE_CUDA_PATH": value}
+    paths = (RankPath(0, path), RankPath(1, path))
+    usage_of_ccore = reports(read) if library == "ccore" else ()
+    found = settings.unproven(read, SettingEvidence(2, library, usage_of_ccore, None, paths))
+    assert (not found) == proven
+    assert all("CCORE_CUDA_PATH" in one.message and one.hint for one in found)
+    # Without the path of one rank there is no proof.
+    assert settings.unproven(read, SettingEvidence(2, library, usage_of_ccore, None, paths[:1]))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
