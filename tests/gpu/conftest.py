@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -37,21 +38,20 @@ def _gpu() -> None:
 
 
 @pytest.fixture
-def mps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Run the MPS server of CUDA for the ranks of a test. Skip the test where it cannot be started."""
+def mps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run the MPS server of CUDA for the ranks of a test. Skip the test where MPS is not installed."""
     control = shutil.which("nvidia-cuda-mps-control")
     if control is None:
         pytest.skip("nvidia-cuda-mps-control is not installed")
-    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path / "pipe"))
-    monkeypatch.setenv("CUDA_MPS_LOG_DIRECTORY", str(tmp_path / "log"))
-    for name in ("pipe", "log"):
-        (tmp_path / name).mkdir()
-    # The server offers the devices that it sees under new numbers: a subset would be selected twice.
-    everything = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-    if subprocess.run((control, "-d"), env=everything, check=False, timeout=30).returncode:
-        pytest.skip("the MPS server could not be started")
-    yield
-    subprocess.run((control,), input="quit\n", text=True, check=True, timeout=30)
+    # A short path: the server's sockets must fit into 108 characters, and tmp_path can be longer than that.
+    with tempfile.TemporaryDirectory(prefix="mps-") as directory:
+        monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", directory)
+        monkeypatch.setenv("CUDA_MPS_LOG_DIRECTORY", directory)
+        # The server offers the devices that it sees under new numbers: a subset would be selected twice.
+        everything = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+        subprocess.run((control, "-d"), env=everything, check=True, timeout=30)
+        yield
+        subprocess.run((control,), input="quit\n", text=True, check=True, timeout=30)
 
 
 @pytest.fixture
