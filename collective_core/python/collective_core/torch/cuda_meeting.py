@@ -111,7 +111,7 @@ class CudaMeeting:
             raise CollectiveCoreError(
                 Result.INVALID_USAGE,
                 f"{description}: this group works on {self.device}, this tensor is on {device}; "
-                "make a group of its own for it",
+                "make a group of its own for it, or set CCORE_CUDA_PATH=staged on all ranks",
             )
 
     def abort(self) -> None:
