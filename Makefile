@@ -148,7 +148,12 @@ release-wheel: $(BIN)/pip ## The wheel of a release in dist, CUDA parts included
 	$(BIN)/auditwheel repair --wheel-dir dist build/wheelhouse/*.whl
 	PATH="$(CURDIR)/build/cuda/bin:$$PATH" $(BIN)/python tools/check_wheel.py dist/*.whl
 
-gpu: dev ## On a machine with one NVIDIA GPU: tests, soaks, and races against NCCL and gloo, one table last (minutes)
+gpu: dev ## On a machine with one NVIDIA GPU: tests, soaks, and a race against NCCL and gloo, one table last (minutes)
+	$(PYTEST) tests/gpu -m "not gpu_slow"
+	$(BIN)/python benchmarks/gpu_collectives.py
+	$(BIN)/python benchmarks/gpu_one.py --quick
+
+gpu-all: dev ## The same with all tests, on several GPUs too, and all sizes of the race (an hour)
 	$(PYTEST) tests/gpu
 	$(BIN)/python benchmarks/gpu_collectives.py
 	$(BIN)/python benchmarks/gpu_one.py
@@ -193,4 +198,4 @@ docs: $(VENV)/.docs $(VENV)/.installed ## Regenerate docs/cli.md and docs/invent
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install demo dev prerequisites lint lint-fast unit soak core core-sanitizers core-aarch64-cuda core-torch-suite core-torch-matrix integration lab journey test release-wheel gpu bench schema screens docs clean
+.PHONY: help install demo dev prerequisites lint lint-fast unit soak core core-sanitizers core-aarch64-cuda core-torch-suite core-torch-matrix integration lab journey test release-wheel gpu gpu-all bench schema screens docs clean

@@ -15,7 +15,7 @@ from clusterctl.acceptance.model import Parsed, RowOutcome, RowStatus
 from clusterctl.acceptance.outputs import records
 from clusterctl.workloads.archive import build
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.gpu_slow]
 
 
 @pytest.fixture(scope="module")

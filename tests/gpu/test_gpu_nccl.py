@@ -20,7 +20,9 @@ def _results(outputs: list[str]) -> list[dict[str, Any]]:
     return [json.loads(output.splitlines()[-1]) for output in outputs]
 
 
-@pytest.mark.parametrize("kind", ["ddp", "fsdp2", "compiled"])
+@pytest.mark.parametrize(
+    "kind", ["ddp", *(pytest.param(kind, marks=pytest.mark.gpu_slow) for kind in ("fsdp2", "compiled"))]
+)
 def test_training_gives_the_same_parameters_through_every_library(world: World, kind: str) -> None:
     alone = _results(world("nccl_training.py", "nccl", kind))
     behind = _results(world("nccl_training.py", "nccl+ccore", kind))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.gpu_slow]
 
 World = Callable[..., list[str]]
 

@@ -21,6 +21,7 @@ from collective_core.locations import library_path
 GPUS = torch.cuda.device_count()
 pytestmark = [
     pytest.mark.gpu,
+    pytest.mark.gpu_slow,
     pytest.mark.skipif(GPUS < 2, reason=f"needs two GPUs, and this machine has {GPUS}"),
 ]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.gpu_slow]
 
 
 def test_selections_and_sums_are_those_of_torch(world: Callable[..., list[str]]) -> None:

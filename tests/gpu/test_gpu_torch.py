@@ -14,12 +14,21 @@ pytestmark = pytest.mark.gpu
 World = Callable[..., list[str]]
 
 
-# Through the host, and by the path that the ranks choose.
-ways = pytest.mark.parametrize("way", ["staged", "auto"])
+slow = pytest.mark.gpu_slow
+# By the path that the ranks choose, and through the host.
+ways = pytest.mark.parametrize("way", ["auto", pytest.param("staged", marks=slow)])
+sizes = pytest.mark.parametrize("elements", [1000, pytest.param(3_000_000, marks=slow)])
 
 
 @pytest.mark.parametrize(
-    ("way", "size"), [("staged", 1), ("staged", 2), ("auto", 1), ("auto", 2), ("auto", 4), ("host", 2)]
+    ("way", "size"),
+    [
+        ("staged", 2),
+        ("host", 2),
+        pytest.param("staged", 1, marks=slow),
+        pytest.param("auto", 1, marks=slow),
+        pytest.param("auto", 4, marks=slow),
+    ],
 )
 def test_collectives(world: World, monkeypatch: pytest.MonkeyPatch, way: str, size: int) -> None:
     monkeypatch.setenv("CCORE_CUDA_PATH", way)
@@ -56,6 +65,7 @@ def test_training_equals_a_single_process(
         assert got == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 
+@slow
 @ways
 @pytest.mark.parametrize("kind", ["fp16", "topk", "tuned"])
 def test_hooks_and_bucket_tuning_keep_the_replicas_equal(
@@ -73,7 +83,7 @@ def test_horovod(world: World, monkeypatch: pytest.MonkeyPatch, way: str) -> Non
     assert all("cuda node" in output for output in world("../../core/programs/horovod_cuda.py"))
 
 
-@pytest.mark.parametrize("elements", [1000, 3_000_000])
+@sizes
 @pytest.mark.parametrize(
     ("way", "fault", "named"),
     [
@@ -96,7 +106,7 @@ def test_a_fault_is_a_named_error_by_the_deadline(
 
 
 @ways
-@pytest.mark.parametrize("elements", [1000, 3_000_000])
+@sizes
 def test_a_killed_rank_is_an_error_on_the_other(
     world: World, monkeypatch: pytest.MonkeyPatch, way: str, elements: int
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("mps")]
+pytestmark = [pytest.mark.gpu, pytest.mark.gpu_slow, pytest.mark.usefixtures("mps")]
 
 World = Callable[..., list[str]]
 SIZES = (1 << 10, 64 << 10, 4 << 20)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.gpu_slow]
 
 World = Callable[..., list[str]]
 # Checks of a rank: types, operators, sizes, and what is checked of each; with PREMUL_SUM of each type.
