@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "error.h"
 #include "host/fold_from_host.h"
+#include "short_float.h"
 
 namespace ccore_cuda {
 namespace {
@@ -34,6 +35,9 @@ void copy_small_to_device(char* to, const char* from, size_t bytes, cudaStream_t
   }
   copy(to + 2 * row, from + 2 * row, bytes - 2 * row, cudaMemcpyHostToDevice, stream);
 }
+
+// The CPUs round the sum of each two ranks to the type; kernels add all ranks in fp32, and round once.
+bool cpus_round_partial_sums(cc_dtype dtype, int ranks) { return is_short_float(dtype) && ranks > 2; }
 
 void make_stream(cudaStream_t* stream) {
   check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a stream");
@@ -69,7 +73,8 @@ HostFold::~HostFold() {
 void HostFold::all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
                           cudaStream_t stream) {
   if (count == 0) return;
-  if (takes_turns_ && count * cc_dtype_size(dtype) <= kMostBytesOnCpus) {
+  const bool is_small = count * cc_dtype_size(dtype) <= kMostBytesOnCpus;
+  if (takes_turns_ && is_small && !cpus_round_partial_sums(dtype, meeting_.size())) {
     on_cpus(send, recv, count, dtype, op, stream);
   } else {
     on_gpus(static_cast<const char*>(send), static_cast<char*>(recv), count, dtype, op, stream);

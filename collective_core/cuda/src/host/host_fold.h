@@ -5,7 +5,8 @@
 // front end. Chunks overlap the copies in both directions and the kernel.
 //
 // Ranks that take turns on one GPU (no MPS) would pay two time slices for a kernel. Small data is then reduced by the
-// CPUs: the call blocks the host until the input has arrived there.
+// CPUs, unless that would round 8-bit and 16-bit floats more than once: the call blocks the host until the input has
+// arrived there.
 #pragma once
 
 #include <cuda_runtime_api.h>

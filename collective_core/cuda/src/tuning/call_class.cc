@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <array>
 
+#include "short_float.h"
+
 namespace ccore_cuda {
 namespace {
 
 constexpr std::array<const char*, kCollectives> kNames = {"all_reduce", "reduce_scatter", "all_gather", "broadcast"};
 constexpr std::array<const char*, kTypeClasses> kTypes = {"any", "32 and 64 bit or integer", "8 and 16 bit float"};
 constexpr int kReducing = 2;  // the collectives before this one add
-
-bool is_short_float(cc_dtype dtype) {
-  return dtype == CC_FLOAT16 || dtype == CC_BFLOAT16 || dtype == CC_FLOAT8_E4M3 || dtype == CC_FLOAT8_E5M2;
-}
 
 }  // namespace
 
