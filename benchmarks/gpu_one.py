@@ -12,16 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from mps import mps
 
 from clusterctl.report.text.bench import columns, size
 
@@ -29,25 +27,6 @@ OURS = ("ccore", "nccl+ccore")
 VARIANTS = ("nccl", "gloo", *OURS)
 # NCCL without MPS needs a turn of the GPU for each step, so that a sweep takes tens of seconds.
 LAUNCH_S = 150
-
-
-@contextmanager
-def mps() -> Iterator[dict[str, str] | None]:
-    """Yield the variables of an MPS daemon; None if it cannot be started. It ends with the block."""
-    control = shutil.which("nvidia-cuda-mps-control")
-    with tempfile.TemporaryDirectory(prefix="mps-") as folder:
-        variables = {"CUDA_MPS_PIPE_DIRECTORY": f"{folder}/pipe", "CUDA_MPS_LOG_DIRECTORY": f"{folder}/log"}
-        environment = {**os.environ, **variables}
-        for path in variables.values():
-            Path(path).mkdir()
-        started = control and subprocess.run((control, "-d"), env=environment, check=False, timeout=30)
-        if not control or not started or started.returncode != 0:
-            yield None
-            return
-        try:
-            yield variables
-        finally:
-            subprocess.run((control,), env=environment, input="quit\n", text=True, check=False, timeout=60)
 
 
 def race(ranks: int, arguments: argparse.Namespace, environment: dict[str, str], out: Path) -> dict[str, Any]:

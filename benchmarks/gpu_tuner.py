@@ -2,9 +2,9 @@
 
     python benchmarks/gpu_tuner.py [--repeats 3]
 
-Start MPS and export CUDA_MPS_PIPE_DIRECTORY first, or the ranks take turns. Each repeat starts the ranks once with the
-tuner, once with CCORE_AUTOTUNE=0 and once with CCORE_NCCL=0, interleaved; every sum is checked. Prints medians in us,
-the choice, and the ratio of NCCL's time to the tuned time: never below 1 by more than noise.
+The ranks share the GPU under MPS. Each repeat starts them once with the tuner, once with CCORE_AUTOTUNE=0 and once with
+CCORE_NCCL=0, interleaved; every sum is checked. Prints medians in us, the choice, and the ratio of NCCL's time to the
+tuned time: never below 1 by more than noise.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from mps import mps
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "gpu" / "programs" / "nccl_tuning.py"
@@ -65,13 +67,16 @@ def main() -> None:
     arguments = parser.parse_args()
     times: dict[str, dict[int, list[float]]] = {name: {size: [] for size in SIZES} for name in VARIANTS}
     chosen: dict[int, set[str]] = {size: set() for size in SIZES}
-    for _ in range(arguments.repeats):
-        for name, variables in VARIANTS.items():
-            results = launch(variables)
-            for rows in zip(*(result["rows"] for result in results), strict=True):
-                times[name][rows[0]["bytes"]].append(max(row["us"] for row in rows))
-            for choice in results[0]["report"]["choices"]:
-                chosen.get(1 << choice["size_class"], set()).add(choice["by"])
+    with mps() as served:
+        if served is None:
+            raise SystemExit("the MPS server could not be started; without it, the ranks would take turns")
+        for _ in range(arguments.repeats):
+            for name, variables in VARIANTS.items():
+                results = launch({**variables, **served})
+                for rows in zip(*(result["rows"] for result in results), strict=True):
+                    times[name][rows[0]["bytes"]].append(max(row["us"] for row in rows))
+                for choice in results[0]["report"]["choices"]:
+                    chosen.get(1 << choice["size_class"], set()).add(choice["by"])
     print(f"{'bytes':>10} {'nccl us':>9} {'table us':>9} {'tuned us':>9} {'nccl/tuned':>10}  choice")
     for size in SIZES:
         nccl, table, tuned = (statistics.median(times[name][size]) for name in ("nccl", "table", "tuned"))

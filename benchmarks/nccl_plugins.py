@@ -13,19 +13,19 @@ two network namespaces (needs root). --program names programs/nccl_all_reduce.cu
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
+from mps import mps
 from shaped_networks import missing, shaped_networks
 
 from collective_core.nccl_plugins import plugin_path
@@ -52,20 +52,6 @@ def compiled(folder: Path) -> Path:
         ("nvcc", "-O2", "-std=c++17", "-arch=native", "-o", str(target), str(SOURCE), "-ldl"), check=True
     )
     return target
-
-
-@contextlib.contextmanager
-def service(folder: Path) -> Iterator[None]:
-    """Run MPS with a directory of its own, unless one is running."""
-    if "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
-        yield
-        return
-    os.environ["CUDA_MPS_PIPE_DIRECTORY"] = os.environ["CUDA_MPS_LOG_DIRECTORY"] = str(folder)
-    subprocess.run(("nvidia-cuda-mps-control", "-d"), check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(("nvidia-cuda-mps-control",), input="quit\n", text=True, timeout=30, check=False)
 
 
 class Runner:
@@ -203,8 +189,13 @@ def main() -> None:
         if not chosen.program and not shutil.which("nvcc"):
             raise SystemExit("nvcc is not installed; name the compiled program with --program")
         program = chosen.program or compiled(Path(folder))
-        runner = Runner(program, chosen.nccl or nccl_library(), Path(folder) / "cache")
-        with service(Path(folder)):
+        with mps() as served:
+            if served is None:
+                raise SystemExit(
+                    "the MPS server could not be started; without it, the ranks would take turns"
+                )
+            os.environ.update(served)
+            runner = Runner(program, chosen.nccl or nccl_library(), Path(folder) / "cache")
             if "net" in parts:
                 net(runner, chosen.repeats)
             if "tuner" in parts:
