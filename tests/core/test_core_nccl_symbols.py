@@ -125,12 +125,8 @@ def test_what_no_gpu_has_proven_is_nccls_by_default(libraries: Path, tmp_path: P
     assert differing.reports[0]["communicators"][0]["why"] == "rank 1: CCORE_NCCL differs from that of rank 0"
     world = World(libraries, tmp_path / "same", everywhere={"CCORE_NCCL": "1"})
     counts = world.reports[0]["functions"]
-    # Of the reductions, that of fp8 is left to NCCL too.
-    assert (counts["ncclAllReduce"]["taken"], counts["ncclSend"]["taken"], counts["ncclSend"]["passed"]) == (
-        3,
-        0,
-        2,
-    )
+    sends = counts["ncclSend"]
+    assert (counts["ncclAllReduce"]["taken"], sends["taken"], sends["passed"]) == (4, 0, 2)
 
 
 def test_calls_compete_with_nccl(libraries: Path, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ extern "C" {
 Result ncclAllReduce(const void* send, void* recv, size_t count, int type, int op, Comm comm, Stream stream) {
   const size_t bytes = count * size_of(type);
   if (Communicator* by = taker(Function::all_reduce, comm, bytes)) {
-    const auto dtype = reduced_type(type);
+    const auto dtype = type_of(type);
     const auto redop = operator_of(op);
     if (dtype && redop) {
       return take({Function::all_reduce, by, send, recv, count, *dtype, *redop, 0, stream, bytes});
@@ -73,7 +73,7 @@ Result ncclAllReduce(const void* send, void* recv, size_t count, int type, int o
 Result ncclReduceScatter(const void* send, void* recv, size_t count, int type, int op, Comm comm, Stream stream) {
   const size_t bytes = count * size_of(type);
   if (Communicator* by = taker_of_all(Function::reduce_scatter, comm, bytes)) {
-    const auto dtype = reduced_type(type);
+    const auto dtype = type_of(type);
     const auto redop = operator_of(op);
     if (dtype && redop) {
       return take({Function::reduce_scatter, by, send, recv, count, *dtype, *redop, 0, stream, bytes});

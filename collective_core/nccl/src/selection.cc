@@ -34,7 +34,7 @@ constexpr std::array kRanges = {
     Range{Function::send, Place::shared_gpu_kernels, kEvery, false},
     Range{Function::recv, Place::shared_gpu_kernels, kEvery, false},
     // Small messages only: their time is that of launches and flags.
-    Range{Function::all_reduce, Place::peers, 256 << 10, false},
+    Range{Function::all_reduce, Place::peers, 256 << 10, true},
 };
 
 }  // namespace
@@ -91,12 +91,6 @@ std::optional<cc_dtype> type_of(int nccl_type) {
     default:
       return std::nullopt;
   }
-}
-
-std::optional<cc_dtype> reduced_type(int nccl_type) {
-  // No run of nccl-tests has proven reductions of fp8.
-  const bool proven = nccl_type != kFloat8e4m3 && nccl_type != kFloat8e5m2;
-  return proven || takes_all() ? type_of(nccl_type) : std::nullopt;
 }
 
 std::optional<cc_redop> operator_of(int nccl_operator) {

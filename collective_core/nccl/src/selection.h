@@ -21,8 +21,6 @@ enum class Place {
 size_t size_of(int nccl_type);
 // None for a type that this library does not know.
 std::optional<cc_dtype> type_of(int nccl_type);
-// The type of a reduction; none for one that is left to NCCL.
-std::optional<cc_dtype> reduced_type(int nccl_type);
 // None for operators that the program made.
 std::optional<cc_redop> operator_of(int nccl_operator);
 
