@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from pydantic import TypeAdapter, ValidationError
 
 from clusterctl.errors import UsageError
-from clusterctl.inventory import nodeset, shapes
+from clusterctl.inventory import nodeset, shapes, yaml_source
 from clusterctl.inventory.field_types import Address, User, address_problem, canonical_address
 from clusterctl.inventory.model import Inventory, Node
 
@@ -18,7 +18,6 @@ _USER: TypeAdapter[str] = TypeAdapter(User)
 _ADDRESS: TypeAdapter[str] = TypeAdapter(Address)
 _FORM = "[user@]host[:port]"
 _PORT = re.compile(r":[0-9]+$")
-_OF_A_FILE = re.compile(r"/|\.(ya?ml|json|ini|cfg|txt)$")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -27,7 +26,7 @@ def looks_like_targets(text: str) -> bool:
 
     It must have a user, a port, a range, a comma or an IP address: a single word is more likely a mistyped file name.
     """
-    if _OF_A_FILE.search(text):
+    if yaml_source.FILE_NAME.search(text):
         return False
     return any(mark in text for mark in "@[,") or _PORT.search(text) is not None or _is_address(text)
 

@@ -19,6 +19,10 @@ MAX_DEPTH = 32
 MAX_VALUES = 100_000
 """Maximum number of keys and values with all aliases expanded; an alias bomb exceeds it within a few lines."""
 
+FILE_NAME = re.compile(r"/|\.(ya?ml|json|ini|cfg|txt)$")
+"""Found in a text that is meant as a file, and not as a host."""
+
+_HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _PLAIN_FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
@@ -63,7 +67,7 @@ def read(path: Path) -> Document:
         data = user_files.read(path, MAX_BYTES, pipes=True)
     except OSError as error:
         hint = "give an existing inventory file, or write one with: clusterctl inventory init"
-        if re.fullmatch(r"[A-Za-z0-9-]+", str(path)):
+        if _HOST.fullmatch(str(path)) and not FILE_NAME.search(str(path)):
             hint += f"; for the node {path} itself, give root@{path}"
         raise InventoryError(
             f"{path}: cannot be read: {error.strerror}", hint=user_files.hint_of(error, hint)

@@ -79,11 +79,17 @@ def test_targets_need_no_file(capsys: Capture) -> None:
     ]
 
 
-def test_a_word_that_is_no_target_is_a_missing_file(capsys: Capture) -> None:
-    assert cli.main(["check", "gpu01"]) == 4
-    said = capsys.readouterr().err
-    assert "gpu01: cannot be read: No such file" in said
-    assert "for the node gpu01 itself, give root@gpu01" in said
+@pytest.mark.parametrize("word", ["gpu01", "gpu01.example.org"])
+def test_a_bare_host_name_is_a_missing_file_with_a_hint(word: str, capsys: Capture) -> None:
+    assert cli.main(["check", word]) == 4
+    printed = capsys.readouterr().err
+    assert f"{word}: cannot be read: No such file" in printed
+    assert f"for the node {word} itself, give root@{word}" in printed
+
+
+def test_a_missing_file_is_not_suggested_as_a_node(capsys: Capture) -> None:
+    assert cli.main(["check", "missing.yaml"]) == 4
+    assert "for the node" not in capsys.readouterr().err
 
 
 def test_without_an_inventory_stderr_tells_what_is_used(capsys: Capture) -> None:
