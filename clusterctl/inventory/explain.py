@@ -76,7 +76,7 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
         text = document.written.get(path, "")
         return f'expected text, but YAML reads {text or "nothing"} as {_READ_AS[type(value)]}; write "{text}"'
     if kind == "string_type":
-        return "expected text"
+        return f"expected text, not {_value(value)}"
     if kind in ("literal_error", "enum"):
         expected = context["expected"].replace("'", "")
         choices = expected.replace(" or ", ", ").split(", ")

@@ -142,6 +142,10 @@ CASES = {
             "expected unlimited or a whole number, without quotes, not 'lots'"
         ),
     ),
+    "list for a text": (
+        "version: 1\ndefaults: {user: [a]}\n" + NODE,
+        "inventory.yaml:2: defaults.user: expected text, not a list",
+    ),
     "missing identity file": (
         "version: 1\ndefaults:\n  identity_file: /nowhere/id\n" + NODE,
         "inventory.yaml:3: defaults.identity_file: file not found: /nowhere/id",
