@@ -30,7 +30,7 @@ def connected(target: Target, hold: Callable[[socket.socket], None]) -> socket.s
             target,
             FailureKind.DNS,
             f"its address cannot be resolved: {reason}",
-            "fix 'address' in the inventory",
+            "check the name and this machine's DNS, or set the node's 'address' in the inventory",
         ) from None
     problem: OSError = TimeoutError()
     for left, (family, kind, protocol, _, address) in zip(range(len(found), 0, -1), found, strict=True):

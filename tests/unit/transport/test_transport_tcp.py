@@ -10,6 +10,7 @@ import struct
 import pytest
 from listening import wait_until
 
+from clusterctl.transport.base import FailureKind, TransportError
 from clusterctl.transport.ssh import tcp
 from clusterctl.transport.ssh.target import Target
 
@@ -87,3 +88,15 @@ def test_only_addresses_of_the_family_that_ssh_config_wants_are_asked_for(monkey
     with pytest.raises(TimeoutError):
         tcp.connected(target(family=family), lambda _: None)
     assert seen == [("n.example", 22, asked, socket.SOCK_STREAM)]
+
+
+def test_a_name_that_does_not_resolve_is_an_error_with_two_remedies(monkeypatch):
+    def getaddrinfo(*_):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(tcp.socket, "getaddrinfo", getaddrinfo)
+    with pytest.raises(TransportError) as caught:
+        tcp.connected(target(), lambda _: None)
+    assert caught.value.failure.kind is FailureKind.DNS
+    assert "(u@n.example:22): its address cannot be resolved: Name or service not known" in str(caught.value)
+    assert "check the name" in caught.value.failure.hint and "'address'" in caught.value.failure.hint
