@@ -25,7 +25,11 @@ def validate(inventory: cli.InventoryArgument = None, as_json: cli.JsonOption = 
         console.emit_json(
             InventoryValidation(source=loaded.source, nodes=tuple(names), groups=tuple(groups)).document()
         )
-    elif loaded.source is not None:
+    elif loaded.source is None:
+        console.talk(
+            "hint: give an inventory file, or write one with: clusterctl inventory init root@gpu[01-16]"
+        )
+    else:
         count = f"{counted(len(names), 'node')}"
         of_groups = f"; groups: {', '.join(groups)}" if groups else ""
         console.data(f"{loaded.source}: valid: {count} ({nodeset.fold(names)}){of_groups}", look="settings")

@@ -88,7 +88,9 @@ def list_runs(filters: Filters, runs: cli.RunsOption = None, as_json: cli.JsonOp
     elif found:
         console.data(run_list.render(found, console.width()), look="result")
     else:
-        console.talk(f"no result in {path} {'yet' if choice == RunFilter() else 'matches'}")
+        has_filter = choice != RunFilter()
+        console.talk(f"no result in {path} {'matches' if has_filter else 'yet'}")
+        console.talk(f"hint: {'drop a filter' if has_filter else 'run clusterctl bench first'}")
 
 
 def show(

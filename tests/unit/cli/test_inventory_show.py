@@ -110,6 +110,8 @@ def test_validate(capsys: Capture) -> None:
     assert "fleet.yaml:8: groups.big.gpsu: unknown key; did you mean gpus?" in capsys.readouterr().err
     assert main(["inventory", "validate", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["source"] is None
+    assert main(["inventory", "validate"]) == 1
+    assert "or write one with: clusterctl inventory init" in capsys.readouterr().err
 
 
 def test_config_show(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

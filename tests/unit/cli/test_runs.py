@@ -217,3 +217,13 @@ def test_check_leaves_a_labelled_run_and_says_so(root, tmp_path, capsys):
     assert cli.main(["runs", "list"]) == 0
     listed = capsys.readouterr().out
     assert run in listed and listed.splitlines()[1].endswith("here   before")
+
+
+def test_a_list_without_results_names_the_next_step(root, capsys):
+    assert cli.main(["results", "list"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "no result in runs/results.sqlite yet",
+        "hint: run clusterctl bench first",
+    ]
+    assert cli.main(["results", "list", "--library", "gloo"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "hint: drop a filter"
