@@ -328,6 +328,14 @@ expect(parts[1], 2 + 2 * rank)
 group.alltoall(parts, [torch.full((1,), 10.0 * rank), torch.full((1,), 10.0 * rank + 1)]).wait()
 expect(torch.cat(parts), rank, 10 + rank)
 group.barrier(timeout=timedelta(seconds=20)).wait()
+# Every argument by its name.
+tensor = torch.full((2,), 1.0 + rank)
+group.allreduce(tensors=[tensor], opts=dist.AllreduceOptions()).wait()
+expect(tensor, 3, 3)
+group.allgather([parts], inputs=[torch.full((1,), float(rank))]).wait()
+expect(torch.cat(parts), 0, 1)
+group.alltoall_base(output=other, input=tensor * rank, output_split_sizes=[], input_split_sizes=[]).wait()
+expect(other, 0, 3)
 try:
     group.broadcast(tensor, 0, op=dist.ReduceOp.SUM)
 except TypeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,10 +18,12 @@ def with_plain_form(
 
     `depths` has a number for each argument with tensors: 1 for a list of tensors, 2 for a list of lists, 0 for what is
     passed on as it is. The short form has `values` ("root", "op") and a timeout after them, by position or by name.
+    Tensors can be given by the method's names for them, too.
     """
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
         full = len(depths) + 1
+        names = tuple(inspect.signature(method).parameters)[1:full]
         begins_with_list = any(depths[:1])
 
         @functools.wraps(method)
@@ -28,7 +31,8 @@ def with_plain_form(
             in_lists = not begins_with_list or (bool(given) and type(given[0]) is list)
             if in_lists and len(given) == full and type(given[-1]) is options:
                 return method(self, *given)
-            tensors = [_nested(one, depth) for one, depth in zip(given, depths, strict=False)]
+            by_name = [named.pop(name) for name in names[len(given) :] if name in named]
+            tensors = [_nested(one, depth) for one, depth in zip((*given, *by_name), depths, strict=False)]
             return method(self, *tensors, _options(options, values, given[len(depths) :], named))
 
         return either
