@@ -147,8 +147,8 @@ def expect_released(kept: weakref.ref[object]) -> None:
 
 
 # C++ may hold a Work whose Python part nobody else does: that must live until it is asked, and no longer.
-for elements in (1, 1000):
-    work = group.allreduce([torch.ones(elements)], dist.AllreduceOptions())
+for tensor, is_small in ((torch.ones(1), True), (torch.ones(1000), False), (torch.ones(1000)[:1], False)):
+    work = group.allreduce([tensor], dist.AllreduceOptions())
     kept = weakref.ref(work)
     dist.barrier()  # it has ended by now
     del work
@@ -156,7 +156,7 @@ for elements in (1, 1000):
     still = kept()
     assert still is not None and still.is_completed() and still.wait()
     del still
-    if elements == 1:  # who has waited may take the future next, unless that would keep much memory
+    if is_small:  # who has waited may take the future next, unless that would keep much memory
         gc.collect()
         assert kept() is not None
         dist.barrier()

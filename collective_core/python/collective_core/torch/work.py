@@ -33,7 +33,7 @@ _unasked_lock = threading.Lock()
 # The work for which each thread has waited last, if its result is small. DDP's reducer waits for a sum of one element
 # and then takes the future of that work, which torch finds through the Python part alone.
 _waited = threading.local()
-_SMALL_ELEMENTS = 64
+_SMALL_BYTES = 1024
 
 
 class WorkBase(_Work):  # type: ignore[misc]  # see above
@@ -61,9 +61,10 @@ def release_waited(work: WorkBase, result: Any) -> None:
 
 
 def _is_small(result: Any) -> bool:
-    if not isinstance(result, list) or len(result) != 1:
+    if not isinstance(result, list) or len(result) != 1 or not isinstance(result[0], torch.Tensor):
         return False
-    return isinstance(result[0], torch.Tensor) and result[0].numel() <= _SMALL_ELEMENTS
+    # Of the storage: a small view keeps all of it. Sparse tensors have none of their own.
+    return result[0].layout is torch.strided and result[0].untyped_storage().nbytes() <= _SMALL_BYTES
 
 
 class CcoreWork(WorkBase):
