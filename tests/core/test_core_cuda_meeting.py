@@ -45,7 +45,8 @@ def libraries(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         ),
         (
             [{}, {"CCORE_CUDA_PATH": "staged"}], "with", "staged",
-            [f"{STAGED}rank 1 does not use {NAME}", f"{STAGED}CCORE_CUDA_PATH is staged"], [True, False],
+            [f"{STAGED}rank 1 does not use {NAME}; with CCORE_DEBUG=INFO", f"{STAGED}CCORE_CUDA_PATH is staged"],
+            [True, False],
         ),
         ([{}, {}], "without", "staged", [f"{STAGED}{NAME} cannot be used: "] * 2, [False, False]),
         (

@@ -68,7 +68,8 @@ class CudaMeeting:
             self._create(device)
         elif not self._refusal:
             self._refusal = (
-                f"rank {list(every).index(0)} does not use {LIBRARY_NAME}, and its log has the reason"
+                f"rank {list(every).index(0)} does not use {LIBRARY_NAME}; "
+                "with CCORE_DEBUG=INFO, its log has the reason"
             )
         if self.handle is not None:
             self.path = self.handle.path()
