@@ -272,7 +272,9 @@ def _other_path(value: str, evidence: SettingEvidence) -> Unproven:
         (path for path in evidence.paths if wanted is None or not wanted.search(path.path or "")), None
     )
     reports = (
-        f"rank {other.rank} reports the path: {other.path}" if other else "not every rank reports a path"
+        f"rank {other.rank} reports the path: {other.path}"
+        if other and other.path
+        else "not every rank reports a path"
     )
     return Unproven(
         _PATH,

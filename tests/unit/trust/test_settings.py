@@ -119,6 +119,8 @@ def test_the_path_of_cuda_tensors_is_proven_by_the_path_of_every_rank(library, v
     found = settings.unproven(read, SettingEvidence(2, library, usage_of_ccore, None, paths))
     assert (not found) == proven
     assert all("CCORE_CUDA_PATH" in one.message and one.hint for one in found)
+    if path is None and library == "ccore":
+        assert "but not every rank reports a path" in found[0].message
     # Without the path of one rank there is no proof.
     assert settings.unproven(read, SettingEvidence(2, library, usage_of_ccore, None, paths[:1]))
 
