@@ -32,3 +32,14 @@ def test_what_a_script_imports_is_there(script):
     for module, name in wanted:
         found = importlib.import_module(module)
         assert hasattr(found, name) or importlib.import_module(f"{module}.{name}"), f"{module} has no {name}"
+
+
+def test_a_program_that_a_signal_ends_fails_the_tables(monkeypatch, tmp_path):
+    tables = importlib.import_module("gpu_collectives")
+    program = tmp_path / "cuda_perf"
+    # Two of the four tables: those with eight ranks in a graph, and through host memory.
+    program.write_text('#!/bin/sh\ncase "$2 $CCORE_CUDA_PATH" in ranks=8*|*host) kill -SEGV $$;; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(tables, "PROGRAM", program)
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    assert tables.main() == 1
