@@ -47,7 +47,9 @@ def use_device_zero(ranks: int) -> None:
     properties, stream_of = torch.cuda.get_device_properties, torch.nn.parallel._functions._get_stream
     torch.cuda.get_device_properties = lambda device=None: properties(0)
     torch.nn.parallel._functions._get_stream = lambda device: stream_of(_mapped(device))
-    for context in (torch.cuda.device, torch.accelerator.device_index):
+    _enter_device_zero(torch.cuda.device)
+    # Younger than torch 2.4.
+    if (context := getattr(getattr(torch, "accelerator", None), "device_index", None)) is not None:
         _enter_device_zero(context)
     _DeviceZero().__enter__()
 
