@@ -31,6 +31,13 @@ def test_every_collective_type_and_operator(path: str, ranks: int, monkeypatch: 
     assert "wrong 0" in cuda_perf("collectives", f"ranks={ranks}", sizes, "bytes=4000000")
 
 
+@pytest.mark.gpu_slow
+def test_fewer_elements_than_ranks_through_host_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CCORE_CUDA_PATH", "host")
+    # One to three elements, which are the block of rank 0, and 5 to 42, which end within a block.
+    assert "wrong 0" in cuda_perf("collectives", "ranks=3", "sizes=1,40", timeout_s=120)
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_random_operations_across_the_end_of_the_epochs(ranks: int) -> None:
     epoch = f"epoch={2**32 - 3}"
