@@ -37,7 +37,9 @@ void copy_small_to_device(char* to, const char* from, size_t bytes, cudaStream_t
 }
 
 // The CPUs round the sum of each two ranks to the type; kernels add all ranks in fp32, and round once.
-bool cpus_round_partial_sums(cc_dtype dtype, int ranks) { return is_short_float(dtype) && ranks > 2; }
+bool cpus_round_partial_sums(cc_dtype dtype, cc_redop op, int ranks) {
+  return is_short_float(dtype) && op != CC_MIN && op != CC_MAX && ranks > 2;
+}
 
 void make_stream(cudaStream_t* stream) {
   check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a stream");
@@ -74,7 +76,7 @@ void HostFold::all_reduce(const void* send, void* recv, size_t count, cc_dtype d
                           cudaStream_t stream) {
   if (count == 0) return;
   const bool is_small = count * cc_dtype_size(dtype) <= kMostBytesOnCpus;
-  if (takes_turns_ && is_small && !cpus_round_partial_sums(dtype, meeting_.size())) {
+  if (takes_turns_ && is_small && !cpus_round_partial_sums(dtype, op, meeting_.size())) {
     on_cpus(send, recv, count, dtype, op, stream);
   } else {
     on_gpus(static_cast<const char*>(send), static_cast<char*>(recv), count, dtype, op, stream);
