@@ -87,7 +87,7 @@ for call in (
         try:
             call()
         except dist.DistBackendError as error:
-            os._exit("belongs to another process (fork?)" not in str(error))
+            os._exit("belongs to another process, which forked this one" not in str(error))
         os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 dist.barrier()

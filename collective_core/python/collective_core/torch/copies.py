@@ -14,7 +14,7 @@ from collective_core.torch.tensors import copy_back, count_of_one, for_copy, onl
 from collective_core.torch.ways import HostWay, Way
 from collective_core.torch.work import WorkBase
 
-# Any: torch exports some of these options only there, and its stubs none of those.
+# Any: torch exports some of these options only in this module, and its stubs lack them.
 _c10d: Any = distributed_c10d
 
 

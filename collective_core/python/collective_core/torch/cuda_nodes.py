@@ -252,9 +252,10 @@ class CudaNodes:
         return info
 
     def _is_requested(self) -> bool:
-        """Return whether CCORE_CUDA_PATH is set on all ranks, as all_reduce needs; top-k needs no request.
+        """Return whether CCORE_CUDA_PATH is set on all ranks, as dense all_reduce requires; top-k does not.
 
-        The sizes from which the GPUs are used are estimates, so unset means the CPUs here, and `auto` inside a node.
+        The sizes from which the GPUs take part are estimates. If the variable is unset, the CPUs therefore reduce
+        between nodes, although ranks inside a node take the path `auto`.
         """
         if self._requested is None:
             self._requested = all(self._exchanged(int(environment.text("CCORE_CUDA_PATH") != "")))

@@ -1,4 +1,4 @@
-"""A Work of an operation that a CUDA stream carries out: waiting orders streams, it does not block the host."""
+"""The Work of an operation on a CUDA stream: wait() orders streams, and blocks the host only if requested."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SLEEP_S = 0.0001
 
 @dataclass(slots=True)
 class Launched:
-    """An operation on its way on the device."""
+    """An operation that is queued or running on the device."""
 
     description: str
     end: Any  # the event after it
@@ -36,12 +36,12 @@ class Launched:
 
 
 class Overseer(Protocol):
-    """What a Work asks of its group."""
+    """The part of a group that its works use."""
 
     blocks_in_wait: bool
 
     def flush(self) -> None:
-        """Launch the transfers that wait for company."""
+        """Launch the transfers that wait to be combined with later ones."""
 
     def check(self, description: str) -> None:
         """Raise CcoreBackendError if an operation of the group has failed."""
@@ -72,12 +72,12 @@ class CudaWork(WorkBase):
     def launched(
         self, stream: Any, launched: Launched, result: list[torch.Tensor], *, captured: bool
     ) -> None:
-        """Publish where it runs and what it will have written; called once."""
+        """Publish the operation's stream and its output tensors; called once."""
         self._stream, self._launched, self._result, self._captured = stream, launched, result, captured
         keep(self)
 
     def refused(self, error: CcoreBackendError) -> None:
-        """Publish why it was not launched."""
+        """Publish the reason for which the operation was not launched."""
         self._error = error
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
@@ -115,7 +115,7 @@ class CudaWork(WorkBase):
             time.sleep(0 if waited < _LOOK_S else _SLEEP_S)
 
     def _found(self) -> Launched:
-        """Return what runs; launches it if it waits for company."""
+        """Return the launched operation; launch it first if it waits to be combined with others."""
         if self._launched is None and self._error is None:
             self._overseer.flush()
         if self._error is not None:
@@ -125,7 +125,7 @@ class CudaWork(WorkBase):
         return self._launched
 
     def get_future(self) -> torch.futures.Future[Any]:
-        """Return a future of the output tensors. It is complete; streams that use its value wait for the operation."""
+        """Return a completed future of the output tensors; streams that use its value wait for the operation."""
         self._found()
         if self._future is None:
             future: torch.futures.Future[Any] = torch.futures.Future(devices=[self._device])
@@ -137,14 +137,14 @@ class CudaWork(WorkBase):
         return self._future
 
     def is_completed(self) -> bool:
-        """Tell whether the operation has ended, well or not. Raises what wait() would raise."""
+        """Return whether the operation has ended, with or without an error. Raise what wait() would raise."""
         launched = self._found()
         ended = bool(launched.end.query())
         self._overseer.check(self.description)
         return ended
 
     def is_success(self) -> bool:
-        """Tell whether it has ended well."""
+        """Return whether the operation has ended without an error."""
         return self.exception() is None and self.is_completed()
 
     def exception(self) -> BaseException | None:
@@ -169,9 +169,9 @@ class CudaWork(WorkBase):
 
 
 class PromptWork(CudaWork):
-    """An operation that was queued on the stream of its caller, who is about to wait for it.
+    """An operation that was queued on its caller's stream, because the caller waits for it next.
 
-    It has no event before a caller asks for more than that, and then one that may come a little late.
+    An event is recorded only when a caller needs one, so it may end after the operation itself.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""torch's short forms of a group's calls: a tensor for a list of one, and values for an object of options."""
+"""torch's short forms of a group's calls: a tensor instead of a list, and values instead of an object of options."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _FIELDS = {"root": "rootRank", "op": "reduceOp"}
 def with_plain_form(
     options: Callable[[], Any], depths: Sequence[int], *values: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a method that takes tensors and an object of `options` be called in torch's short form, too.
+    """Return a decorator for methods that take tensors and an object of `options`: accept torch's short form too.
 
-    `depths` has a number for each argument with tensors: 1 for a list of tensors, 2 for a list of lists, 0 for what is
-    passed on as it is. The short form has `values` ("root", "op") and a timeout after them, by position or by name.
-    Tensors can be given by the method's names for them, too.
+    `depths` has a number for each argument with tensors: 1 for a list of tensors, 2 for a list of lists, 0 for an
+    argument that is passed on unchanged. In the short form, `values` ("root", "op") and a timeout follow the tensors,
+    by position or by name. Tensors may also be given by the names of the method's parameters. The method raises
+    TypeError for other arguments.
     """
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,7 +44,7 @@ def with_plain_form(
 def _options(
     make: Callable[[], Any], values: Sequence[str], given: Sequence[Any], named: dict[str, Any]
 ) -> Any:
-    """Return the options that were given, or new ones with the values of the short form."""
+    """Return the given options, or new ones, with the values of the short form set."""
     found = named.pop("opts", None)
     if given and type(given[0]) is make:
         found, given = given[0], given[1:]
@@ -51,7 +52,10 @@ def _options(
         found = make()
     allowed = (*values, "timeout")
     if len(given) > len(allowed) or not named.keys() <= set(allowed):
-        raise TypeError(f"after the tensors, expected {', '.join(allowed)}, or an object of options")
+        wrong = [*map(repr, given), *(f"{name}={value!r}" for name, value in named.items())]
+        raise TypeError(
+            f"after the tensors, expected {', '.join(allowed)}, or an object of options, not {', '.join(wrong)}"
+        )
     for name, value in (*zip(allowed, given, strict=False), *named.items()):
         if value is not None:
             setattr(found, _FIELDS.get(name, name), value)
@@ -59,7 +63,7 @@ def _options(
 
 
 def _nested(value: Any, depth: int) -> Any:
-    """Return tensors in lists of lists as deep as a method takes them; an empty list stays as it is."""
+    """Return a value nested in lists to the given depth; return an empty list unchanged."""
     own, inner = 0, value
     while isinstance(inner, list | tuple):
         if not inner:

@@ -25,13 +25,13 @@ class CcoreBackendError(dist.DistBackendError):
 _Work: Any = vars(dist)["_Work"]
 
 
-# Ended works that nobody has asked yet. Where torch does not keep the Python part of a Work (seen in 2.6), C++ that
-# waits for one whose Python part is gone waits for ever. Bounded, because nobody need ask.
+# Ended works whose result no caller has read yet. Some releases of torch (seen in 2.6) drop the Python part of a Work,
+# and C++ code that then waits for this Work hangs. The number is bounded, because a caller may never read a result.
 _MOST_UNASKED = 1024
 _unasked: dict[int, WorkBase] = {}
 _unasked_lock = threading.Lock()
-# The work for which each thread has waited last, if its result is small. DDP's reducer waits for a sum of one element
-# and then takes the future of that work, which torch finds through the Python part alone.
+# The last work that each thread has waited for, if its result is small. DDP's reducer waits for a sum of one element,
+# and then requests the future of that work, which torch finds only through the work's Python part.
 _waited = threading.local()
 _SMALL_BYTES = 1024
 
@@ -49,13 +49,13 @@ def keep(work: WorkBase) -> None:
 
 
 def release(work: WorkBase) -> None:
-    """Let a work go that was asked for its result."""
+    """Drop the reference to a work whose result a caller has read."""
     with _unasked_lock:
         _unasked.pop(id(work), None)
 
 
 def release_waited(work: WorkBase, result: Any) -> None:
-    """Let a work go for which this thread has waited; until its next wait, keep one whose result is small."""
+    """Drop the reference to a work that this thread has waited for; keep a small result until its next wait."""
     release(work)
     _waited.work = work if _is_small(result) else None
 
@@ -78,8 +78,8 @@ class CcoreWork(WorkBase):
     ) -> None:
         """Make a work that is not complete yet.
 
-        `span` is the profiler's and told of the end before anybody else; `source` tells who sent what is received
-        from any rank.
+        `span` is the profiler's future, which completes first; `source` returns the sender's rank of a receive from
+        any rank.
         """
         super().__init__()
         self.description = description
@@ -140,15 +140,16 @@ class CcoreWork(WorkBase):
     def unreachable(self) -> CcoreBackendError:
         """Return why a callback may not wait for this."""
         return CcoreBackendError(
-            f"{self.description}: a callback on a Future cannot wait for this: its thread is the one to run it"
+            f"{self.description}: a callback on a Future cannot wait for this operation, because the same thread "
+            "would run it; wait for it outside of the callback"
         )
 
     def is_completed(self) -> bool:
-        """Tell whether the operation has ended, well or not."""
+        """Return whether the operation has ended, with or without an error."""
         return self._done.is_set()
 
     def is_success(self) -> bool:
-        """Tell whether it has ended well."""
+        """Return whether the operation has ended without an error."""
         return self._done.is_set() and self._error is None
 
     def exception(self) -> BaseException | None:
@@ -183,7 +184,7 @@ class Single(Task):
 
 
 Queue = queue.SimpleQueue[Task | None]
-# Told of a task's end: its result, or its error.
+# Called at a task's end, with its result or its error.
 Ended = Callable[[Task, Any, BaseException | None], None]
 
 
@@ -192,7 +193,7 @@ class Batch(Task, ABC):
 
     @abstractmethod
     def run(self, queued: Queue, ended: Ended) -> list[Task | None]:
-        """Run; tell of the end of each task; return what was taken from the queue and not run."""
+        """Run, call `ended` for each task that has run, and return tasks taken from the queue that have not."""
 
 
 class Worker:
@@ -203,7 +204,7 @@ class Worker:
         self._queue: Queue = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._unfinished = 0
-        # Held while the communicator is in use: a batch tells of its last task's end before it closes its group.
+        # Held while the communicator is in use: a batch reports its last task's end before it closes its group.
         self._in_use = threading.Lock()
         self._in_batch = False  # of the thread itself
         self._process = os.getpid()
@@ -211,15 +212,14 @@ class Worker:
         self._thread.start()
 
     def submit(self, work: CcoreWork, operation: Callable[[], Any], *, caller_waits: bool) -> CcoreWork:
-        """Queue an operation, or run it here if the caller would only wait for it and none is before it.
+        """Queue an operation, or run it on this thread if the caller waits for it and the queue is empty.
 
         The queue keeps the Work alive, whatever C++ does with its own reference.
         """
         self._refuse_fork(work)
         in_callback = threading.current_thread() is self._thread
         if in_callback and self._in_batch and caller_waits:
-            # It is not queued either: who was told that it is refused does not expect it to run, and to meet what
-            # the other ranks call then.
+            # A refused operation must not run later either: it would meet other calls of the other ranks.
             work.complete(None, work.unreachable())
             return work
         task = Single(work, operation)
@@ -227,9 +227,8 @@ class Worker:
             first = self._unfinished == 0
             self._unfinished += 1
         if in_callback and not self._in_batch:
-            # On the Future of the operation that has just ended. Such callbacks wait for what they call, which this
-            # thread alone could run; and in this place it comes in the same order on all ranks, however far the
-            # rest of the program has got on each.
+            # A callback on the Future of the operation that has just ended. It waits for its operation, which only
+            # this thread can run. Here, the operation has the same place in the order of all ranks.
             self._perform(task)
         elif first and caller_waits and not in_callback:
             with self._in_use:
@@ -246,10 +245,11 @@ class Worker:
         self._put(task)
 
     def _refuse_fork(self, work: CcoreWork) -> None:
-        """Raise in a forked process: it has none of the threads, and would wait for ever for what it called."""
+        """Raise in a forked process: it does not have the threads, so its operations would never end."""
         if os.getpid() != self._process:
             raise CcoreBackendError(
-                f"{work.description}: the process group belongs to another process (fork?)"
+                f"{work.description}: the process group belongs to another process, which forked this one; "
+                "create a group in this process"
             )
 
     def _put(self, task: Task) -> None:
@@ -282,8 +282,8 @@ class Worker:
             result = task.operation()
         except CollectiveCoreError as error:
             failure = CcoreBackendError(f"{task.work.description}: {error}")
-        except Exception as error:  # noqa: BLE001  # not to be lost: it is the waiter's
-            # torch's own copies can fail too: shapes, types. The waiter hears of it, the thread lives on.
+        except Exception as error:  # noqa: BLE001  # raised by wait(), and the thread goes on
+            # torch's own copies can fail too, for example by shapes and types.
             failure = error
         except BaseException as error:  # an interrupt, on the caller's own thread
             failure = error
@@ -292,7 +292,7 @@ class Worker:
             self._ended(task, result, failure)
 
     def _ended(self, task: Task, result: Any, failure: BaseException | None) -> None:
-        # Before it is complete: whoever waits for it may submit the next one at once.
+        # Before the work completes: a thread that waits for it may submit the next one at once.
         with self._lock:
             self._unfinished -= 1
         task.work.complete(result, failure)
