@@ -1,4 +1,4 @@
-"""Ranks on GPUs. Run by ``make gpu`` on a machine with an NVIDIA GPU, and nowhere else."""
+"""Fixtures for ranks on GPUs. ``make gpu``, ``make gpu-all`` and gpu-smoke.yml run these tests on an NVIDIA GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 import torch
 
 PROGRAMS = Path(__file__).parent / "programs"
-# Fifty products at a time: a process that waits for each gives its turn of the GPU away.
+# Fifty products at a time: a process that waits for each one loses its time slice of the GPU.
 COMPETE = """
 import torch
 a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
@@ -47,7 +47,7 @@ def mps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="mps-") as directory:
         monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", directory)
         monkeypatch.setenv("CUDA_MPS_LOG_DIRECTORY", directory)
-        # The server offers the devices that it sees under new numbers: a subset would be selected twice.
+        # The server renumbers the devices that it sees. Under the variable, clients would select a subset of a subset.
         everything = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
         subprocess.run((control, "-d"), env=everything, check=True, timeout=30)
         yield
@@ -99,7 +99,7 @@ def world() -> Callable[..., list[str]]:
             for rank in range(size)
         ]  # fmt: skip
         try:
-            # At the same time: a rank that is not read cannot print more than its pipe holds.
+            # Read all ranks at the same time: a rank blocks when its pipe is full.
             with ThreadPoolExecutor(size) as readers:
                 outputs = [
                     text for text, _ in readers.map(lambda rank: rank.communicate(timeout=timeout_s), ranks)

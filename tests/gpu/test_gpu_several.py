@@ -1,7 +1,7 @@
 """Ranks on several GPUs: hidden and visible devices, uneven layouts, groups on different GPUs, and faults.
 
-Every test needs two GPUs and is skipped on machines with fewer. What it expects of the path depends on the machine:
-kernels between GPUs with peer access, else host memory.
+Every test needs two GPUs and is skipped on machines with fewer. The expected path depends on the machine:
+`kernel` between GPUs with peer access, else `host`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ pytestmark = [
 
 World = Callable[..., list[str]]
 PROGRAM = library_path().parents[1] / "bin" / "cuda_perf"
-# Of random calls. The layouts that others resemble get less time.
+# Seconds of random calls by layout. A layout that resembles another one gets less time.
 RANDOM_S = {"hidden": 20, "mixed": 20, "visible": 5, "threads": 5, "mixed-threads": 5}
 
-# The names of the two devices, of those that the tests may use.
+# CUDA's names of the first two devices that the tests may use.
 NAMES = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")[:2]
 # The variables of each rank.
 LAYOUTS = {

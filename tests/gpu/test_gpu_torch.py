@@ -15,7 +15,7 @@ World = Callable[..., list[str]]
 
 
 slow = pytest.mark.gpu_slow
-# By the path that the ranks choose, and through the host.
+# The default path, which the ranks choose, and copies through host memory.
 ways = pytest.mark.parametrize("way", ["auto", pytest.param("staged", marks=slow)])
 sizes = pytest.mark.parametrize("elements", [1000, pytest.param(3_000_000, marks=slow)])
 

@@ -2,9 +2,9 @@
 
     torch_suite.py BACKEND [--as NAME] [--world-size N] [--part K/N] [TEST...]
 
-BACKEND is gloo, nccl or ccore; without names, all tests of torch's class. The tests decide by the backend's name which
-of them apply, and they know nothing of ccore. So that is decided for NAME, which is gloo unless said otherwise, and the
-groups are then made with BACKEND: ccore is excused from nothing that NAME is not excused from.
+BACKEND is gloo, nccl or ccore. Without TEST, all tests of torch's class run. The tests decide by the backend's name
+which of them apply, and do not have the name ccore. They therefore decide for NAME (default: gloo), and the groups are
+created with BACKEND: ccore runs every test that NAME runs.
 
 As nccl, the tests use CUDA tensors. Where there are fewer devices than ranks, all ranks use device 0 (one_gpu.py).
 
@@ -24,12 +24,12 @@ from datetime import timedelta
 from typing import Any
 
 TEST_TIMEOUT_S = 150
-# What the tests for NCCL check of NCCL itself: nothing of it applies to another backend.
+# Tests that check NCCL itself, and do not apply to another backend.
 OF_NCCL = {
     "test_ddp_profiling_execution_trace": "counts the records that NCCL's group adds to an execution trace",
     "test_nccl_high_priority_stream": "makes an NCCL group of its own, and finds its spans by the backend's name",
 }
-# What the tests cannot check where rank 1 uses device 0.
+# Tests that need a second device, and fail where rank 1 uses device 0.
 OF_TWO_DEVICES = {"test_ddp_device": "expects the tensors of rank 1 on device 1"}
 
 
@@ -84,7 +84,7 @@ get_backend = dist.get_backend
 
 
 class Posing(str):
-    """A backend's name that also equals the one that it poses as, for tests that ask in their course."""
+    """A backend's name that also equals the name it poses as, for tests that compare names while they run."""
 
     __slots__ = ()
 
@@ -118,7 +118,7 @@ def print_line(test: str, outcome: str, text: str = "", seconds: float = 0.0) ->
 
 
 def exclusions() -> dict[str, str]:
-    """Return the tests that say nothing of this backend on these devices, with the reason."""
+    """Return the tests that do not apply to this backend on these devices, with the reason."""
     if ARGUMENTS.posed != "nccl" or ARGUMENTS.backend != "ccore":
         return {}
     return {**OF_NCCL, **(OF_TWO_DEVICES if on_one_device() else {})}
@@ -155,12 +155,12 @@ class Lines(unittest.TestResult):
 
 
 def pose() -> None:
-    """Let the tests take the backend for the one that it poses as."""
+    """Make the tests treat the backend as the one that it poses as."""
     os.environ["BACKEND"] = ARGUMENTS.backend
     distributed_test.BACKEND = Posing(ARGUMENTS.backend)
     if ARGUMENTS.backend == "ccore":
         dist.monitored_barrier = monitored_barrier
-    # The profiler shows what ccore does on the CPU for a caller who waits as synchronous, and gloo's as asynchronous.
+    # Profiler tests expect asynchronous spans from gloo. ccore's spans are synchronous if the caller waits.
     if ARGUMENTS.backend == "ccore" and ARGUMENTS.posed == "nccl":
         dist.get_backend = lambda group=None: Posing(get_backend(group))
 
