@@ -1,7 +1,7 @@
 """torch's all_reduce of CUDA tensors on emulated nodes of one machine: on the GPUs inside nodes, or on the CPUs.
 
 Ranks share the GPUs of the machine; CCORE_INTRA_SIZE cuts them into nodes, between which the data goes over TCP on the
-loopback interface. "cpus" is a group with CCORE_CUDA_PATH=staged, "gpus" one with auto that takes the GPUs at every
+loopback interface. The group "cpus" has CCORE_CUDA_PATH=staged; the group "gpus" has auto, and uses the GPUs at every
 size. Calls are interleaved, every sum is checked, and a time is the median of the slowest rank, from the call to the
 end of the device's work. The last line compares the smallest size from which the GPUs are faster with the one that
 collective_core/python/collective_core/torch/between_nodes.py has.

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mps import mps
+from mps import NOT_STARTED, mps
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "gpu" / "programs" / "nccl_tuning.py"
@@ -69,7 +69,7 @@ def main() -> None:
     chosen: dict[int, set[str]] = {size: set() for size in SIZES}
     with mps() as served:
         if served is None:
-            raise SystemExit("the MPS server could not be started; without it, the ranks would take turns")
+            raise SystemExit(NOT_STARTED)
         for _ in range(arguments.repeats):
             for name, variables in VARIANTS.items():
                 results = launch({**variables, **served})

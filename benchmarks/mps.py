@@ -1,4 +1,4 @@
-"""The MPS server of CUDA, for a benchmark that lets processes share a GPU."""
+"""CUDA's MPS server, for benchmarks whose processes share a GPU."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+NOT_STARTED = (
+    "the MPS server could not be started, and without MPS the ranks would take turns; "
+    "install nvidia-cuda-mps-control, or export CUDA_MPS_PIPE_DIRECTORY of a running server"
+)
+
 
 @contextmanager
 def mps() -> Iterator[dict[str, str] | None]:
     """Yield the variables of an MPS server, or None if none can be started.
 
-    A server that CUDA_MPS_PIPE_DIRECTORY names is used. Else a server of this block's own is started, and ended.
+    Use the server that CUDA_MPS_PIPE_DIRECTORY names. If the variable is unset, start a server, and end it with the
+    block.
     """
     if "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
         yield {}
@@ -22,7 +28,7 @@ def mps() -> Iterator[dict[str, str] | None]:
     control = shutil.which("nvidia-cuda-mps-control")
     with tempfile.TemporaryDirectory(prefix="mps-") as directory:
         variables = {"CUDA_MPS_PIPE_DIRECTORY": directory, "CUDA_MPS_LOG_DIRECTORY": directory}
-        # The server offers the devices that it sees under new numbers: a subset would be selected twice.
+        # The server renumbers the devices that it sees. Under the variable, clients would select a subset of a subset.
         environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
         environment |= variables
         started = control and subprocess.run((control, "-d"), env=environment, check=False, timeout=30)

@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from mps import mps
+from mps import NOT_STARTED, mps
 from shaped_networks import missing, shaped_networks
 
 from collective_core.nccl_plugins import plugin_path
@@ -191,9 +191,7 @@ def main() -> None:
         program = chosen.program or compiled(Path(folder))
         with mps() as served:
             if served is None:
-                raise SystemExit(
-                    "the MPS server could not be started; without it, the ranks would take turns"
-                )
+                raise SystemExit(NOT_STARTED)
             os.environ.update(served)
             runner = Runner(program, chosen.nccl or nccl_library(), Path(folder) / "cache")
             if "net" in parts:
