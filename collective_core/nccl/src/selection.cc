@@ -14,12 +14,13 @@ struct Range {
   Function function;
   Place place;
   size_t most;   // bytes
-  bool proven;   // by runs of nccl-tests on a GPU, with right results; the others need CCORE_NCCL=all
+  bool proven;   // by programs on a GPU, with correct results; the others need CCORE_NCCL=all
 };
 
 constexpr size_t kEvery = SIZE_MAX;
 
-// What is not listed goes to NCCL.
+// NCCL carries out what is not listed. Sends and receives are not proven: they have run in nccl-tests only, which
+// groups both on every rank.
 constexpr std::array kRanges = {
     Range{Function::all_reduce, Place::shared_gpu_streams, kEvery, true},
     Range{Function::all_gather, Place::shared_gpu_streams, kEvery, true},

@@ -28,7 +28,7 @@ std::optional<cc_redop> operator_of(int nccl_operator);
 int nccl_type(cc_dtype dtype);
 int nccl_operator(cc_redop op);
 
-// Whether CCORE_NCCL=all also takes what no run on a GPU has proven.
+// Whether CCORE_NCCL=all also takes functions that runs on a GPU have not proven.
 bool takes_all();
 
 // The bytes up to which collective_core takes a function without a measurement: of the larger of the two buffers of a

@@ -158,8 +158,8 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_NCCL", Kind.CHOICE, "1",
-        "0: libcollective_core_nccl.so leaves every call to NCCL; `all`: it also takes what no run on a GPU has "
-        "proven, see [NCCL](nccl.md); equal on all ranks",
+        "0: libcollective_core_nccl.so leaves every call to NCCL; `all`: it also takes what is not proven, see "
+        "[NCCL](nccl.md#what-it-takes); equal on all ranks",
         (Reader.NCCL,), choices=("0", "1", "all"),
     ),
     Variable(
