@@ -138,7 +138,8 @@ def _slow_windows(found: Locate) -> Iterator[str]:
         what = ", ".join(_MEASURES.get(one.measure, one.measure) for one in of_it)
         yield (
             f"window {number} of {found.windows}: {nodes}: up to {_loss(min(one.ratio for one in of_it))} than in the "
-            f"best window of the same rank, which counts ({what}): another program, or throttled for a moment"
+            f"best window of the same rank ({what}); the best window counts; likely causes: another program, or "
+            "throttling"
         )
 
 
