@@ -12,9 +12,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from collective_core.locations import library_path
-from mps import mps
+from mps_server import mps_server
 
 PROGRAM = library_path().parents[1] / "bin" / "cuda_perf"
 KIB, MIB = 1 << 10, 1 << 20
@@ -37,7 +40,7 @@ def main() -> int:
     failed = []
     if "CUDA_MPS_PIPE_DIRECTORY" not in os.environ:
         failed += [table("eager", ranks, EAGER, {}) for ranks in (2, 4)]
-    with mps() as variables:
+    with mps_server() as variables:
         if variables is None:
             print("note: the MPS server could not be started, so nothing was measured under MPS")
         else:

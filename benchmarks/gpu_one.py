@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from mps import mps
+from mps_server import mps_server
 
 from clusterctl.report.text.bench import columns, size
 
@@ -89,7 +90,7 @@ def main() -> None:
     table: list[list[str]] = []
     for ranks in map(int, arguments.ranks.split(",")):
         table += rows(race(ranks, arguments, {}, arguments.out), ranks, "turns")
-        with mps() as variables:
+        with mps_server() as variables:
             if variables is None:
                 print("note: no MPS daemon could be started; only ranks that take turns are measured")
                 continue

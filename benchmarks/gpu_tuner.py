@@ -19,7 +19,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mps import NOT_STARTED, mps
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
+from mps_server import NOT_STARTED, mps_server
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "gpu" / "programs" / "nccl_tuning.py"
@@ -67,7 +69,7 @@ def main() -> None:
     arguments = parser.parse_args()
     times: dict[str, dict[int, list[float]]] = {name: {size: [] for size in SIZES} for name in VARIANTS}
     chosen: dict[int, set[str]] = {size: set() for size in SIZES}
-    with mps() as served:
+    with mps_server() as served:
         if served is None:
             raise SystemExit(NOT_STARTED)
         for _ in range(arguments.repeats):

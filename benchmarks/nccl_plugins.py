@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from mps import NOT_STARTED, mps
+from mps_server import NOT_STARTED, mps_server
 from shaped_networks import missing, shaped_networks
 
 from collective_core.nccl_plugins import plugin_path
@@ -189,7 +189,7 @@ def main() -> None:
         if not chosen.program and not shutil.which("nvcc"):
             raise SystemExit("nvcc is not installed; name the compiled program with --program")
         program = chosen.program or compiled(Path(folder))
-        with mps() as served:
+        with mps_server() as served:
             if served is None:
                 raise SystemExit(NOT_STARTED)
             os.environ.update(served)

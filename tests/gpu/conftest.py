@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from mps_server import NOT_STARTED, mps_server
 
 PROGRAMS = Path(__file__).parent / "programs"
 # Fifty products at a time: a process that waits for each one loses its time slice of the GPU.
@@ -39,19 +39,15 @@ def _gpu() -> None:
 
 @pytest.fixture
 def mps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Run the MPS server of CUDA for the ranks of a test. Skip the test where MPS is not installed."""
-    control = shutil.which("nvidia-cuda-mps-control")
-    if control is None:
+    """Run an MPS server for the ranks of a test. Skip the test where MPS is not installed."""
+    if shutil.which("nvidia-cuda-mps-control") is None:
         pytest.skip("nvidia-cuda-mps-control is not installed")
-    # A short path: the server's sockets must fit into 108 characters, and tmp_path can be longer than that.
-    with tempfile.TemporaryDirectory(prefix="mps-") as directory:
-        monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", directory)
-        monkeypatch.setenv("CUDA_MPS_LOG_DIRECTORY", directory)
-        # The server renumbers the devices that it sees. Under the variable, clients would select a subset of a subset.
-        everything = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-        subprocess.run((control, "-d"), env=everything, check=True, timeout=30)
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+    with mps_server() as variables:
+        assert variables is not None, NOT_STARTED
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
         yield
-        subprocess.run((control,), input="quit\n", text=True, check=True, timeout=30)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""CUDA's MPS server, for benchmarks whose processes share a GPU."""
+"""CUDA's MPS server, for tests and benchmarks whose processes share a GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_STARTED = (
 
 
 @contextmanager
-def mps() -> Iterator[dict[str, str] | None]:
+def mps_server() -> Iterator[dict[str, str] | None]:
     """Yield the variables of an MPS server, or None if none can be started.
 
     Use the server that CUDA_MPS_PIPE_DIRECTORY names. If the variable is unset, start a server, and end it with the
@@ -26,6 +26,7 @@ def mps() -> Iterator[dict[str, str] | None]:
         yield {}
         return
     control = shutil.which("nvidia-cuda-mps-control")
+    # The server's sockets must fit into 108 characters, and the directory of a test can be longer than that.
     with tempfile.TemporaryDirectory(prefix="mps-") as directory:
         variables = {"CUDA_MPS_PIPE_DIRECTORY": directory, "CUDA_MPS_LOG_DIRECTORY": directory}
         # The server renumbers the devices that it sees. Under the variable, clients would select a subset of a subset.
@@ -38,4 +39,4 @@ def mps() -> Iterator[dict[str, str] | None]:
         try:
             yield variables
         finally:
-            subprocess.run((control,), env=environment, input="quit\n", text=True, check=False, timeout=60)
+            subprocess.run((control,), env=environment, input="quit\n", text=True, check=True, timeout=60)
