@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_libraries import compile_fake
 
 pytest.importorskip("torch")
 
-PROGRAMS = Path(__file__).parent / "programs"
-CORE = Path(__file__).resolve().parents[2] / "collective_core"
 NAME = "libcollective_core_cuda.so"
 STAGED = "staged through pinned host memory: "
 
@@ -26,11 +23,7 @@ def libraries(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     for case in ("with", "without"):
         found[case] = tmp_path_factory.mktemp(case) / library.name
         found[case].symlink_to(library)
-    words = (
-        shutil.which("cc") or "gcc", "-shared", "-fPIC", f"-I{CORE}/include", f"-I{CORE}/cuda/include",
-        "-o", str(found["with"].with_name(NAME)), str(PROGRAMS / "fake_core_cuda.c"),
-    )  # fmt: skip
-    subprocess.run(words, check=True, timeout=60)
+    compile_fake("fake_core_cuda.c", found["with"].with_name(NAME))
     return found
 
 
@@ -51,7 +44,7 @@ def libraries(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         ([{}, {}], "without", "staged", [f"{STAGED}{NAME} cannot be used: "] * 2, [False, False]),
         (
             [{"FAKE_FAILS": "1"}] * 2, "with", "staged",
-            [f"{STAGED}system: the fake was told to fail"] * 2, [True, True],
+            [f"{STAGED}system: the fake fails as requested"] * 2, [True, True],
         ),
         (
             [{"CCORE_NODE_ID": "a"}, {"CCORE_NODE_ID": "b"}], "with", "staged",

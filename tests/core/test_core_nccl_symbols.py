@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,9 +16,9 @@ from typing import Any
 
 import pytest
 from collective_core.errors import LibraryNotFoundError
+from fake_libraries import compile_fake
 
 PROGRAMS = Path(__file__).parent / "programs"
-CORE = Path(__file__).resolve().parents[2] / "collective_core"
 FLOAT32, E4M3, SUM = 1, 10, 0  # of collective_core
 
 
@@ -34,16 +33,11 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
         raise LibraryNotFoundError(f"{front} is not built")
     (folder / front.name).symlink_to(front)
     (folder / "libcollective_core.so").symlink_to(library_path())
-    compiler = shutil.which("cc") or shutil.which("gcc") or "cc"
     for name, source in (
         ("libnccl.so.2", "fake_nccl.c"), ("libcuda.so.1", "fake_cuda.c"),
         ("libcollective_core_cuda.so", "fake_core_cuda.c"),
     ):  # fmt: skip
-        words = (
-            compiler, "-shared", "-fPIC", f"-Wl,-soname,{name}", f"-I{CORE}/include", f"-I{CORE}/cuda/include",
-            "-o", str(folder / name), str(PROGRAMS / source),
-        )  # fmt: skip
-        subprocess.run(words, check=True, timeout=60)
+        compile_fake(source, folder / name)
     return folder
 
 
@@ -172,14 +166,14 @@ def test_without_a_tuner_the_table_decides(libraries: Path, tmp_path: Path) -> N
     world = World(libraries, tmp_path, everywhere={"CCORE_AUTOTUNE": "1", "FAKE_NO_TUNER": "1"})
     for report in world.reports:
         assert report["functions"]["ncclAllReduce"]["taken"] == 4
-        assert report["without_tuner"] == "the fake was told to fail"
+        assert report["without_tuner"] == "the fake fails as requested"
 
 
 def test_a_rank_that_cannot_leaves_all_ranks_to_nccl(libraries: Path, tmp_path: Path) -> None:
     world = World(libraries, tmp_path, FAKE_FAILS="1")
     for report in world.reports:
         assert (report["communicators_taken"], report["communicators_passed"]) == (0, 2)
-        assert report["communicators"][0]["why"] == "rank 1: the fake was told to fail"
+        assert report["communicators"][0]["why"] == "rank 1: the fake fails as requested"
         assert report["functions"]["ncclAllReduce"]["taken"] == 0
     assert world.calls == [[], []]
 

@@ -112,4 +112,4 @@ cc_result cc_cuda_poll(cc_cuda* handle, const char** text) {
 cc_result cc_cuda_wait(cc_cuda* handle, int64_t timeout_ms) { return handle && timeout_ms ? CC_SUCCESS : 1; }
 cc_result cc_cuda_abort(cc_cuda* handle) { return say("%d abort\n", handle->number), CC_SUCCESS; }
 cc_result cc_cuda_destroy(cc_cuda* handle) { return free(handle), CC_SUCCESS; }
-const char* cc_cuda_last_error(void) { return "the fake was told to fail"; }
+const char* cc_cuda_last_error(void) { return "the fake fails as requested"; }
