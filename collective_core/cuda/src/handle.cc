@@ -11,8 +11,8 @@ namespace ccore_cuda {
 
 void require_own_stream(cc_cuda* handle, void* stream) {
   if (handle->last_stream.load(std::memory_order_relaxed) == stream) return;
-  // Asking a stream for its device may end its capture, so one that is being captured is not asked. Peers do not hear of
-  // an operation that is only captured, so a stream of another device fails on this rank alone.
+  // Reading a stream's device may end its capture, so the check leaves out a stream that is being captured. The ranks
+  // exchange nothing for an operation that is only captured, so a stream of another device fails on this rank alone.
   if (is_captured(static_cast<cudaStream_t>(stream))) return;
   const RelaxedCapture relaxed;  // another thread may be capturing
   const int device = device_of(static_cast<cudaStream_t>(stream)), own = handle->context.device();

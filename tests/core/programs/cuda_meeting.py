@@ -23,7 +23,7 @@ def is_loaded() -> bool:
     return LIBRARY_NAME in Path("/proc/self/maps").read_text()
 
 
-# torch's way to a device needs a GPU; a fake library does not care which one is current.
+# torch needs a GPU to make a device current; the fake library ignores the current device.
 if not torch.cuda.is_available():
     cuda_meeting._cuda = SimpleNamespace(device=lambda _: contextlib.nullcontext())
 

@@ -48,7 +48,7 @@ def use_device_zero(ranks: int) -> None:
     torch.cuda.get_device_properties = lambda device=None: properties(0)
     torch.nn.parallel._functions._get_stream = lambda device: stream_of(_mapped(device))
     _enter_device_zero(torch.cuda.device)
-    # Younger than torch 2.4.
+    # Older releases of torch do not have it.
     if (context := getattr(getattr(torch, "accelerator", None), "device_index", None)) is not None:
         _enter_device_zero(context)
     _DeviceZero().__enter__()

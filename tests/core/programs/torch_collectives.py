@@ -140,13 +140,13 @@ expect(tensor, 3 if rank == 0 else 2)
 
 def expect_released(kept: weakref.ref[object]) -> None:
     deadline = time.monotonic() + 30
-    while kept() is not None:  # the worker lets go of it a moment after its end, though no other task comes
+    while kept() is not None:  # the worker drops it a moment after its end, also without another task
         assert time.monotonic() < deadline
         gc.collect()
         time.sleep(0.01)
 
 
-# C++ may hold a Work whose Python part nobody else does: that must live until it is asked, and no longer.
+# If only C++ holds a Work, its Python part must live until the result is read, and no longer.
 for tensor, is_small in ((torch.ones(1), True), (torch.ones(1000), False), (torch.ones(1000)[:1], False)):
     work = group.allreduce([tensor], dist.AllreduceOptions())
     kept = weakref.ref(work)
@@ -156,7 +156,7 @@ for tensor, is_small in ((torch.ones(1), True), (torch.ones(1000), False), (torc
     still = kept()
     assert still is not None and still.is_completed() and still.wait()
     del still
-    if is_small:  # who has waited may take the future next, unless that would keep much memory
+    if is_small:  # kept until the next wait, because DDP requests the future after its wait
         gc.collect()
         assert kept() is not None
         dist.barrier()

@@ -121,7 +121,7 @@ def test_the_path_of_cuda_tensors_is_proven_by_the_path_of_every_rank(library, v
     assert all("CCORE_CUDA_PATH" in one.message and one.hint for one in found)
     if path is None and library == "ccore":
         assert "but not every rank reports a path" in found[0].message
-    # Without the path of one rank there is no proof.
+    # The proof needs the path of every rank.
     assert settings.unproven(read, SettingEvidence(2, library, usage_of_ccore, None, paths[:1]))
 
 

@@ -123,7 +123,7 @@ class CudaNodes:
         self._timeout_s = timeout_s
         self._handle: c_void_p | None = None
         self._refusal = ""  # after the ranks have met: why they cannot use their GPUs
-        # Whether all ranks request it for all_reduce; None before they have asked each other.
+        # Whether all ranks request it for all_reduce; None before they have exchanged this.
         self._requested: bool | None = None
         self._paths: list[CudaPath] = []  # between the ranks of each rank's node
         sizes = {peer.node: peer.local_size for peer in map(communicator.peer, range(communicator.size))}
