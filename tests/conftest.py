@@ -77,7 +77,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def clusterctl() -> Path:
     """The console script that was installed beside this interpreter."""
     script = Path(sys.executable).parent / "clusterctl"
-    assert script.is_file(), f"{script} is missing: pip install . first"
+    assert script.is_file(), f"{script} is missing: make install first"
     return script
 
 

@@ -1,4 +1,4 @@
-"""Check a wheel as the release builds it: its parts, the GPUs that it has code for, what its libraries need, its size.
+"""Check a wheel of collective_core as the release builds it: parts, GPU code, what its libraries need, and size.
 
 Needs readelf (binutils), and cuobjdump as collective_core/scripts/install_cuda_compiler.py installs it. Prints one line
 for each property, and exits 1 if one is wrong. A wheel for this CPU is also loaded, without a driver.

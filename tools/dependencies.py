@@ -1,4 +1,4 @@
-"""Print the dependencies of the project, one a line, for pip to install without building the project."""
+"""Print the dependencies of clusterctl, one a line, for pip to install without clusterctl. collective_core has none."""
 
 from __future__ import annotations
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from clusterctl import core_wheel
 from clusterctl.documents.image import ImageLibrary, LibraryFile, LibraryPackage
-from clusterctl.errors import ImageError
+from clusterctl.errors import ConfigError, ImageError
 from clusterctl.foreign import json_value
-from clusterctl.images import elf, packages, unpack, wheel
+from clusterctl.images import elf, packages, unpack
 from clusterctl.images.library import INSIDE, UNPACKED, Library, kind_of
 from clusterctl.images.packages import PackageReference, VerifiedPackage
 
@@ -95,10 +96,16 @@ def _bundled(library: Library, wanted: Sequence[PackageReference], scratch: Path
     made = []
     for spec in library.packages:
         if spec.bundled and spec.name not in given:
-            path = wheel.rebuild(scratch)
+            try:
+                path = core_wheel.installed().write(scratch)
+            except ConfigError as error:
+                raise ImageError(
+                    f"the image needs the wheel of {library.name}: {error}",
+                    hint=f"{error.hint}; or give --package {spec.name}=FILE.whl#sha256=HEX",
+                ) from None
             made.append(
                 VerifiedPackage(
-                    spec.name, kind_of(path.name), path, path.name, "clusterctl", packages.sha256_of(path)
+                    spec.name, kind_of(path.name), path, path.name, core_wheel.NAME, packages.sha256_of(path)
                 )
             )
     return made

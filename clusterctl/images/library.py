@@ -45,7 +45,7 @@ class LibraryPackage(Model):
     """Its possible kinds, recognised by the file's suffix."""
     required: bool = True
     bundled: bool = False
-    """Whether clusterctl ships it."""
+    """Whether it is packed from what is installed beside clusterctl if ``--package`` does not name it."""
     what: str
     """What it is, and where it comes from."""
 

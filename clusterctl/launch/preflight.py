@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from clusterctl import core_wheel
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.collective import sibling
 from clusterctl.errors import LaunchError
@@ -209,6 +210,15 @@ def _folder(path: str) -> str:
     return "/usr/bin" if folder == "/bin" else folder
 
 
+def _install_core(answer: Readiness) -> str:
+    """Return what installs collective_core for the Python of a node's ranks."""
+    if answer.node.connection == "local" and answer.node.python is None:
+        return core_wheel.INSTALL
+    return (
+        f"install it there: {answer.python or answer.node.python or 'python3'} -m pip install collective_core"
+    )
+
+
 def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
     node = answer.node
     faults: list[Fault] = []
@@ -275,12 +285,12 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
     if needs.collective_core and answer.core_perf is None:
         missing(
             f"collective_core is not installed for {answer.python or node.python or 'python3'}",
-            f"install clusterctl there, or {needs.collective_core}",
+            f"{_install_core(answer)}; or {needs.collective_core}",
         )
     if needs.perf and answer.perf is None and (node.all_reduce_perf or answer.core_perf is None):
         missing(
             f"{needs.program} not found"
             + (f" ({sibling(node.all_reduce_perf, needs.program)})" if node.all_reduce_perf else ""),
-            "install nccl-tests or clusterctl there, or set the path with `all_reduce_perf` in the inventory",
+            "install nccl-tests or collective_core there, or set the path with `all_reduce_perf` in the inventory",
         )
     return faults

@@ -44,7 +44,8 @@ PROVEN = {
     "clusterctl/workloads/foreign_library.py": ("parse_qsl",),
     # Hints to the reader.
     "clusterctl/artifacts/dockerfile.py": ("as for docker pull",),
-    "clusterctl/images/wheel.py": ("pip install",),
+    "clusterctl/core_wheel.py": ("pip install",),
+    "clusterctl/launch/preflight.py": ("pip install",),
     "clusterctl/resources.py": ("pip install",),
 }
 # What turns verification off, and the one place where packages come from the controller with their SHA256SUMS.

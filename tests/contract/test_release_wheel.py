@@ -27,10 +27,10 @@ NEEDED = " 0x0000000000000001 (NEEDED)             Shared library: [{}]\n"
 
 
 def test_a_build_without_the_cuda_compiler_fails() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
+    settings = tomllib.loads((ROOT / "collective_core/pyproject.toml").read_text())["tool"]["cibuildwheel"]
     assert settings["config-settings"] == {"cmake.define.CCORE_CUDA": "ON"}
     _, script, directory = settings["before-all"].split()
-    assert script == INSTALLER and (ROOT / script).is_file()
+    assert script.format(package="collective_core") == INSTALLER and (ROOT / INSTALLER).is_file()
     assert settings["environment"] == {"CUDACXX": f"{directory}/bin/nvcc"}
 
 
@@ -42,6 +42,7 @@ def test_the_release_and_make_check_their_wheels() -> None:
         for word in ("pypa/cibuildwheel", CHECK, "actions/upload-artifact")
     )
     assert built < checked < kept and INSTALLER in names[checked]
+    assert job["steps"][built]["with"] == {"package-dir": "collective_core"}
     recipe = (ROOT / "Makefile").read_text().partition("\nrelease-wheel:")[2].partition("\n\n")[0]
     assert recipe.index(INSTALLER) < recipe.index("cmake.define.CCORE_CUDA=ON") < recipe.index(CHECK)
 
@@ -56,7 +57,7 @@ def test_the_cuda_compiler_is_pinned_for_both_cpus() -> None:
 
 def wheel(where: Path, *without: str) -> Path:
     """Write a wheel for another CPU, whose parts are empty."""
-    path = where / "clusterctl-0.1.0-py3-none-manylinux_2_28_other.whl"
+    path = where / "collective_core-0.1.0-py3-none-manylinux_2_28_other.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name in check_wheel.PARTS:
             if name not in without:

@@ -14,6 +14,7 @@ import pytest
 import typer
 import yaml
 
+import collective_core
 from clusterctl import __version__
 from clusterctl.cli import main
 
@@ -93,9 +94,21 @@ def test_only_a_release_of_this_version_is_published_and_by_no_token() -> None:
 def test_every_place_has_the_same_version() -> None:
     root = WORKFLOWS[0].parents[2]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    core = tomllib.loads((root / "collective_core/pyproject.toml").read_text())["project"]
     cmake = (root / "collective_core" / "CMakeLists.txt").read_text()
-    assert project["version"] == __version__
+    assert project["version"] == core["version"] == __version__ == collective_core.__version__
     assert f"project(collective_core VERSION {__version__} " in cmake
+    assert project["optional-dependencies"]["core"] == [f"collective_core=={__version__}"]
+
+
+def test_both_distributions_have_the_same_licence_and_pythons() -> None:
+    root = WORKFLOWS[0].parents[2]
+    files = (root / "pyproject.toml", root / "collective_core/pyproject.toml")
+    both = [tomllib.loads(file.read_text())["project"] for file in files]
+    assert both[0]["requires-python"] == both[1]["requires-python"]
+    versions = [[line for line in found["classifiers"] if "Python :: 3." in line] for found in both]
+    assert versions[0] == versions[1]
+    assert (root / "LICENSE").read_bytes() == (root / "collective_core/LICENSE").read_bytes()
 
 
 @pytest.mark.parametrize(("tag", "code"), [("v{version}", 0), ("v{version}1", 1), ("{version}.0", 1)])

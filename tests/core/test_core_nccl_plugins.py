@@ -113,7 +113,7 @@ def test_the_variables_are_printed_for_a_shell(
 def test_a_missing_library_is_named(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CCORE_LIBRARY", str(build.library))
     with pytest.raises(
-        LibraryNotFoundError, match=r"no NCCL plugins at .*libnccl-net-ccore\.so: install the wheel"
+        LibraryNotFoundError, match=r"no NCCL plugins at .*libnccl-net-ccore\.so: install collective_core"
     ):
         nccl_plugins.plugin_path()
 

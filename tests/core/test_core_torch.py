@@ -190,7 +190,7 @@ def test_a_missing_library_is_an_error_of_the_backend_only(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     done = unusable(environment, tmp_path / "missing.so")
-    assert f"CCORE_LIBRARY names no library at {tmp_path / 'missing.so'}: install the wheel" in done
+    assert f"CCORE_LIBRARY names no library at {tmp_path / 'missing.so'}: install collective_core" in done
 
 
 def test_a_broken_library_is_an_error_of_the_backend_only(
@@ -200,7 +200,7 @@ def test_a_broken_library_is_an_error_of_the_backend_only(
     broken.write_text("no ELF file")
     done = unusable(environment, broken)
     assert f"the library at {broken} cannot be used: " in done
-    assert "install the wheel" in done
+    assert "install collective_core" in done
 
 
 def test_a_library_of_another_version_is_an_error_of_the_backend_only(environment: dict[str, str]) -> None:

@@ -160,8 +160,8 @@ def shared() -> Iterator[ExitStack]:
 
 
 @pytest.fixture(scope="session")
-def clusterctl_wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """clusterctl's own wheel in two versions that differ in nothing else."""
+def core_wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """collective_core's wheel in two versions that differ in nothing else."""
     first, second = built_images.two_wheels(tmp_path_factory)
     return first, second
 

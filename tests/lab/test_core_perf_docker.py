@@ -40,7 +40,7 @@ def perf_program(name: str, tier_unavailable: Callable[[str], None]) -> str:
     )
     built = REPOSITORY / "build" / "core-tests" / name
     if done.returncode != 0 and (os.environ.get("CI") == "true" or not built.is_file()):
-        tier_unavailable(f"{name} is not installed: pip install .")
+        tier_unavailable(f"{name} is not installed: make install")
     return done.stdout.strip() if done.returncode == 0 else str(built)
 
 

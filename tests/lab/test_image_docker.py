@@ -26,8 +26,8 @@ def _engine(docker_engine):
 
 
 @pytest.fixture
-def images(_engine, clusterctl_wheels, run_clusterctl):
-    return Images(_engine, debian_base.ensure(_engine), clusterctl_wheels, run_clusterctl)
+def images(_engine, core_wheels, run_clusterctl):
+    return Images(_engine, debian_base.ensure(_engine), core_wheels, run_clusterctl)
 
 
 @pytest.fixture

@@ -12,12 +12,13 @@ import secrets
 import subprocess
 
 import dnf_node
-import installed_clusterctl
+import installed_core
 import pytest
 import rpm_packages
 from rpm_packages import Rpm
 
-from clusterctl.images import engine, wheel
+from clusterctl import core_wheel
+from clusterctl.images import engine
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1200)]
 
@@ -69,7 +70,7 @@ def base(docker_engine, tmp_path_factory):
 
 def test_dnf_installs_every_layer_and_the_library_is_inside(base, run_clusterctl, tmp_path):
     (tmp_path / "installed").mkdir()
-    package = wheel.rebuild_from(installed_clusterctl.distribution(tmp_path / "installed"), tmp_path)
+    package = core_wheel.packed(installed_core.distribution(tmp_path / "installed")).write(tmp_path)
     given = f"wheel={package}#sha256={hashlib.sha256(package.read_bytes()).hexdigest()}"
     done = run_clusterctl(
         "image", "build", "--base", base, "--tag", f"{RUN}:built", "--package", given, "--json", timeout_s=900

@@ -1,4 +1,4 @@
-"""Images built by the installed command on a real engine, from a plain Debian and two versions of its own wheel."""
+"""Images built by the installed command on a real engine, from a plain Debian and two versions of collective_core."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import debian_base
-import installed_clusterctl
+import installed_core
 
-from clusterctl.images import engine, wheel
+from clusterctl import core_wheel
+from clusterctl.images import engine
 from clusterctl.images.throwaway import LABEL
 
 RUN = f"clusterctl-test-{secrets.token_hex(4)}"
@@ -83,11 +84,11 @@ def clean_engine():
 
 
 def two_wheels(tmp_path_factory):
-    """Return clusterctl's wheel in two versions."""
+    """Return collective_core's wheel in two versions."""
     made = []
     for version in ("0.1.0", "0.1.1"):
         (folder := tmp_path_factory.mktemp(version) / "installed").mkdir()
-        made.append(wheel.rebuild_from(installed_clusterctl.distribution(folder, version), folder.parent))
+        made.append(core_wheel.packed(installed_core.distribution(folder, version)).write(folder.parent))
     return tuple(made)
 
 

@@ -13,7 +13,7 @@ from collective_core.errors import LibraryNotFoundError
 
 LIBRARY_NAME = "libcollective_core.so"
 _PACKAGE = Path(__file__).resolve().parent
-HINT = "install the wheel (pip install .), or set CCORE_LIBRARY to a built libcollective_core.so"
+HINT = "install collective_core (pip install collective_core), or set CCORE_LIBRARY to a built libcollective_core.so"
 
 
 def library_path() -> Path:

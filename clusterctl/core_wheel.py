@@ -1,4 +1,7 @@
-"""Rebuild clusterctl's own wheel from the installed files, with the same bytes every time."""
+"""Pack the collective_core that is installed beside clusterctl into a wheel again, with the same bytes every time.
+
+Nodes and images get that wheel, so that they run the library that the controller has.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,59 @@ import csv
 import hashlib
 import io
 import zipfile
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 
-import clusterctl
-from clusterctl.errors import ImageError
+from clusterctl.errors import ConfigError
 
-_NAME = "clusterctl"
-_INSTALL = "install clusterctl (pip install .), or give --package wheel=FILE.whl#sha256=HEX"
+NAME = "collective_core"
+INSTALL = (
+    "install clusterctl with its library: uv tool install 'clusterctl[core]', pipx install 'clusterctl[core]' or "
+    "pip install 'clusterctl[core]'; in a checkout: pip install . ./collective_core"
+)
+_LIBRARY = f"{NAME}/lib/libcollective_core.so"
 # What installers add to a distribution (packaging.python.org, recording installed projects), and its own list.
-_ADDED = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json")
+_ADDED = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The oldest time that a zip file can hold; a wheel's files have no times of their own."""
 
 
-def rebuild(folder: Path) -> Path:
-    """Write the wheel of the running clusterctl into ``folder`` and return its path.
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A wheel in memory: its file name, which installers read, and its bytes."""
 
-    Raise ImageError when it runs from a checkout, or when an installed file is not what was installed.
+    file_name: str
+    data: bytes
+
+    def write(self, folder: Path) -> Path:
+        """Write the wheel into a directory and return its path."""
+        path = folder / self.file_name
+        path.write_bytes(self.data)
+        return path
+
+
+def installed() -> Wheel:
+    """Return the wheel of the collective_core that is installed for this Python.
+
+    Raise ConfigError if it is not installed or lacks its library, or if a file is not what was installed.
     """
-    return rebuild_from(_installed(), folder)
+    try:
+        distribution = metadata.distribution(NAME)
+    except metadata.PackageNotFoundError:
+        raise ConfigError(
+            f"{NAME} is not installed beside clusterctl on this machine", hint=INSTALL
+        ) from None
+    if all(str(file) != _LIBRARY for file in distribution.files or ()):
+        raise ConfigError(
+            f"the installed {NAME} has no {_LIBRARY}: it was installed in editable mode, or built without it",
+            hint=INSTALL,
+        )
+    return packed(distribution)
 
 
-def rebuild_from(distribution: metadata.Distribution, folder: Path) -> Path:
-    """Write the wheel of an installed distribution: its files by RECORD, checked against their sums."""
+def packed(distribution: metadata.Distribution) -> Wheel:
+    """Return the wheel of an installed distribution: its files by RECORD, checked against their sums."""
     entries: list[tuple[str, bytes, bool]] = []
     for file in sorted(distribution.files or (), key=str):
         name = PurePosixPath(str(file))
@@ -40,37 +72,22 @@ def rebuild_from(distribution: metadata.Distribution, folder: Path) -> Path:
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise ImageError(
-                f"{path}, which is part of clusterctl, cannot be read: {error.strerror}", hint=_INSTALL
+            raise ConfigError(
+                f"cannot read {path}, which is part of {NAME}: {error.strerror}", hint=INSTALL
             ) from None
         if file.hash is not None and file.hash.value != _digest(data, file.hash.mode):
-            raise ImageError(
-                f"{path} is not the file that was installed: it was changed afterwards",
-                hint="install clusterctl again: pip install --force-reinstall clusterctl",
+            raise ConfigError(
+                f"{path} was changed after its installation",
+                hint=f"install {NAME} again: pip install --force-reinstall {NAME}",
             )
         entries.append((str(name), data, path.stat().st_mode & 0o111 != 0))
-    tag = _tag(distribution)
-    target = folder / f"{_NAME}-{distribution.version}-{tag}.whl"
-    record = f"{_NAME}-{distribution.version}.dist-info/RECORD"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+    record = f"{NAME}-{distribution.version}.dist-info/RECORD"
+    packed_files = io.BytesIO()
+    with zipfile.ZipFile(packed_files, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name_, data, executable in entries:
             archive.writestr(_member(name_, executable), data)
         archive.writestr(_member(record, False), _record(entries, record))
-    return target
-
-
-def _installed() -> metadata.Distribution:
-    running = Path(clusterctl.__file__).resolve()
-    for distribution in metadata.distributions(name=_NAME):
-        files = distribution.files or ()
-        mine = (file for file in files if str(file) == f"{_NAME}/__init__.py")
-        if any(Path(str(distribution.locate_file(file))).resolve() == running for file in mine):
-            return distribution
-    raise ImageError(
-        f"clusterctl runs from {running.parent.parent}, where it is not installed: the image would get no "
-        "wheel of it",
-        hint=_INSTALL,
-    )
+    return Wheel(f"{NAME}-{distribution.version}-{_tag(distribution)}.whl", packed_files.getvalue())
 
 
 def _is_added(name: PurePosixPath) -> bool:
@@ -82,7 +99,9 @@ def _tag(distribution: metadata.Distribution) -> str:
         line[5:] for line in (distribution.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: ")
     ]
     if not tags:
-        raise ImageError("the installed clusterctl does not say what its wheel was built for", hint=_INSTALL)
+        raise ConfigError(
+            f"the installed {NAME} does not record the platforms that it was built for", hint=INSTALL
+        )
     # Several tags are one name with dots: py2.py3-none-any (packaging.python.org, binary distribution format).
     parts = zip(*(tag.split("-") for tag in tags), strict=True)
     return "-".join(".".join(dict.fromkeys(part)) for part in parts)
