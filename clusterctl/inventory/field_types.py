@@ -31,6 +31,7 @@ REQUIREMENT_NAMES = (
     "time-sync",
     "mpi",
     "accept-tools",
+    "disk",
 )
 """The stable names of requirements, as users write them in inventories and options."""
 

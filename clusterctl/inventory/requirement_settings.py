@@ -173,6 +173,19 @@ class AcceptToolsSettings(Model):
     """True: each node must have fio and stress-ng, and perftest if it has RDMA devices; false: not applicable."""
 
 
+class DiskSettings(Model):
+    """Free space and inodes of the file systems that bootstrap and launches write."""
+
+    min_free_mib: int = Field(default=2048, ge=0)
+    """Minimum free MiB of the file systems of /, /etc, /opt, /var and /var/lib/clusterctl."""
+    min_free_tmp_mib: int = Field(default=256, ge=0)
+    """Minimum free MiB of /tmp, if it is a file system of its own."""
+    min_free_inodes: int = Field(default=20000, ge=0)
+    """Minimum free inodes of each of these file systems."""
+    ignore: tuple[Literal["/etc", "/opt", "/tmp", "/var"], ...] = ()
+    """Directories that are not judged, such as a read-only ``/opt`` with the site's programs."""
+
+
 class PackageSettings(Model):
     """The source of packages."""
 
@@ -203,6 +216,7 @@ class RequirementSettings(Model):
     time_sync: TimeSyncSettings = TimeSyncSettings()
     mpi: MpiSettings = MpiSettings()
     accept_tools: AcceptToolsSettings = AcceptToolsSettings()
+    disk: DiskSettings = DiskSettings()
     packages: PackageSettings = PackageSettings()
     memlock: Literal["unlimited"] | Annotated[int, Field(gt=0)] = "unlimited"
     """KiB of memory that a process in a non-interactive SSH session may lock."""

@@ -13,7 +13,7 @@ from clusterctl.requirements.gpu import driver as gpu_driver
 from clusterctl.requirements.gpu import fabric_manager
 from clusterctl.requirements.gpu import health as gpu_health
 from clusterctl.requirements.gpu import persistence as gpu_persistence
-from clusterctl.requirements.kernel import cpu_governor, memlock, network_buffers, numa_balancing
+from clusterctl.requirements.kernel import cpu_governor, disk, memlock, network_buffers, numa_balancing
 from clusterctl.requirements.rdma import acs, peermem
 from clusterctl.requirements.rdma import link as rdma_link
 from clusterctl.requirements.rdma import userspace as rdma_userspace
@@ -21,6 +21,7 @@ from clusterctl.requirements.rdma import userspace as rdma_userspace
 # Time comes first: package managers reject repository signatures if the clock is years off.
 ALL: dict[str, Requirement] = {
     time_sync.NAME: time_sync,
+    disk.NAME: disk,
     gpu_driver.NAME: gpu_driver,
     gpu_persistence.NAME: gpu_persistence,
     fabric_manager.NAME: fabric_manager,

@@ -39,6 +39,7 @@ from clusterctl.facts.model.services import (
     Docker,
     DockerEngine,
     FileSum,
+    Inodes,
     ManagedFile,
     Mount,
     Package,
@@ -136,6 +137,8 @@ DEFAULTS = {
     "nfs": "absent",
     "mpi": "",
     "mounts": "absent",
+    "disk": "absent",
+    "inodes": "ok",
     "product": "",
 }
 
@@ -273,6 +276,18 @@ def _mounts(lines):
     return Reading(tuple(Mount(w[0], w[1], w[2], tuple(w[3].split(","))) for w in words))
 
 
+def _storage(f):
+    """Lines ``PATH MOUNT FREE_MIB FREE_INODES`` (or a status word), the status of the inodes, and /dev/shm."""
+    mounts, shm = _mounts(f["mounts"]), _shm(f["shm_bytes"])
+    if isinstance(f["disk"], str):
+        return Storage(mounts, shm if f["disk"] == "absent" else reading(f["disk"]))
+    rows = [line.split() for line in f["disk"]]
+    space = tuple(Space(path, at, 64 << 30, int(mib) << 20) for path, at, mib, _ in rows)
+    inodes = tuple(Inodes(path, at, 1 << 22, int(free)) for path, at, _, free in rows if free != "-")
+    read = Reading(inodes) if f["inodes"] == "ok" else reading(f["inodes"])
+    return Storage(mounts, Reading((*space, *shm.or_else(()))), read)
+
+
 def facts_of(case):
     """Build a node's facts from a case's few words."""
     unknown = set(case) - set(DEFAULTS)
@@ -339,7 +354,7 @@ def facts_of(case):
         ),
         network=Network(interface_reading(f["interfaces"]), True, reading(f["default_route"])),
         docker=_docker(f["docker"]),
-        storage=Storage(_mounts(f["mounts"]), _shm(f["shm_bytes"])), clock=_clock(f["clock"]),
+        storage=_storage(f), clock=_clock(f["clock"]),
         services=Services(
             reading(f["units"]) if isinstance(f["units"], str) else Reading(tuple(_unit(u) for u in f["units"]))
         ),

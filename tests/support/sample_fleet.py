@@ -54,6 +54,8 @@ def _words(**changes):
             *("ssh.service active enabled", "nvidia-persistenced.service active enabled"),
             *("chrony.service active enabled", "docker.service active enabled"),
         ],
+        "mounts": ["/dev/nvme0n1p2 / ext4 rw"],
+        "disk": ["/ / 900000 40000000"],
         "memlock": changes.get("memlock", 8192),
         "docker": changes.get(
             "docker",

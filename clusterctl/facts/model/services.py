@@ -152,11 +152,25 @@ class Space(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class Inodes(Part):
+    """A file system's number of inodes and of free ones, at one path."""
+
+    path: str
+    mounted_on: str
+    total: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
 class Storage(Part):
-    """Mounts (without those of kernel and containers), and free space at some paths (/tmp, those of a request)."""
+    """Mounts (without those of kernel and containers), and free space at some paths (/tmp, those of a request).
+
+    ``inodes`` lacks the paths whose file system has no fixed number of them.
+    """
 
     mounts: Reading[tuple[Mount, ...]]
     space: Reading[tuple[Space, ...]]
+    inodes: Reading[tuple[Inodes, ...]] = Reading(None, ReadStatus.ABSENT, "not probed")  # noqa: RUF009
 
     def at(self, path: str) -> Space | None:
         """Return the space at one of the probed paths."""
