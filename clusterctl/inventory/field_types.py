@@ -32,6 +32,7 @@ REQUIREMENT_NAMES = (
     "mpi",
     "accept-tools",
     "disk",
+    "names",
 )
 """The stable names of requirements, as users write them in inventories and options."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterctl.requirements.base import Requirement
 from clusterctl.requirements.containers import docker
 from clusterctl.requirements.containers import toolkit as container_toolkit
-from clusterctl.requirements.fleet import accept_tools, cluster_file, mpi
+from clusterctl.requirements.fleet import accept_tools, cluster_file, mpi, names
 from clusterctl.requirements.fleet.shared_dir import requirement as shared_dir
 from clusterctl.requirements.fleet.ssh_mesh import requirement as ssh_mesh
 from clusterctl.requirements.fleet.time_sync import requirement as time_sync
@@ -22,6 +22,7 @@ from clusterctl.requirements.rdma import userspace as rdma_userspace
 ALL: dict[str, Requirement] = {
     time_sync.NAME: time_sync,
     disk.NAME: disk,
+    names.NAME: names,
     gpu_driver.NAME: gpu_driver,
     gpu_persistence.NAME: gpu_persistence,
     fabric_manager.NAME: fabric_manager,

@@ -146,7 +146,7 @@ def test_a_node_of_which_nothing_is_known_is_judged_without_an_error(name):
         "sysctl_section": "failed", "numa": "failed", "numa_balancing": "failed", "rdma_files": "failed",
         "clock": {"offset": None, "uncertainty": None, "source": "none", "synchronized": "failed"},
         "ssh_mesh": "failed", "nfs": "failed", "mounts": "failed", "gpu_health": "failed", "kernel_log": "failed",
-        "mpi": "failed", "disk": "failed",
+        "mpi": "failed", "disk": "failed", "hostname": "failed",
     }  # fmt: skip
     wanted = {
         "ssh_mesh": {"require": True},
@@ -189,7 +189,7 @@ def test_requirements_left_out_are_not_judged():
     [
         (["memlock"], ["memlock"], [], "no requirement is left to judge"),
         (["docker", "memlock"], ["memlock"], ["docker"], "the inventory skips docker on every node"),
-        (None, [], list(ALL), "the inventory skips time-sync, disk, gpu-driver, "),
+        (None, [], list(ALL), "the inventory skips time-sync, disk, names, gpu-driver, "),
     ],
 )
 def test_a_check_of_nothing_is_refused(only, skip, skipped, said):

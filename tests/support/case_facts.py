@@ -131,6 +131,7 @@ DEFAULTS = {
     "sshd": [],
     "frequency": None,
     "boot_id": "b",
+    "hostname": "n1",
     "repositories": [],
     "ssh_mesh": "login root 0 /root\ntool ssh\ntool ssh-keygen\n",
     "ssh_own": {},
@@ -295,7 +296,7 @@ def facts_of(case):
     f = {**DEFAULTS, **case}
     none = Reading(None, ReadStatus.ABSENT, "not part of the case")
     system = System(
-        Reading("n1"), reading(OS[f["os"]]), reading(f["kernel"]), Reading(f["machine"]),
+        reading(f["hostname"]), reading(OS[f["os"]]), reading(f["kernel"]), Reading(f["machine"]),
         Reading(tuple(f["cmdline"].split())), Reading(f["boot_id"]), Reading(9.0),
         Reading(Virtualization(f["vm"], f["container"], "systemd-detect-virt")) if f["vm"] != "unknown" else none,
         Reading("systemd"), f["systemd"], reading(f["secure_boot"]),
