@@ -64,7 +64,11 @@ VARIABLES = (
     EnvironmentVariable(
         "CLUSTERCTL_INVENTORY", "./inventory.yaml, else this machine", "inventory file, or targets"
     ),
-    EnvironmentVariable("CLUSTERCTL_RUNS", "./runs", "directory for run folders and stored results"),
+    EnvironmentVariable(
+        "CLUSTERCTL_RUNS",
+        "beside the inventory, else ~/.local/state",
+        "directory for run folders and stored results",
+    ),
     EnvironmentVariable("CLUSTERCTL_KNOWN_HOSTS", "~/.ssh/known_hosts and the system's", "known host keys"),
     EnvironmentVariable("CLUSTERCTL_SSH_CONFIG", "~/.ssh/config and the system's", "the ssh_config to read"),
     EnvironmentVariable(

@@ -28,9 +28,81 @@ HINT_ROOM = f"free space there, or {HINT_OTHER}"
 _HINT_OTHERS = "if another user started the run (with sudo?), continue it as that user"
 
 
-def default_root() -> Path:
-    """Return the directory of the run folders: ``$CLUSTERCTL_RUNS``, else ``./runs``."""
-    return Path(os.environ.get("CLUSTERCTL_RUNS") or "runs")
+LAB_FOLDER = ".clusterctl-lab"
+"""The directory that ``lab up`` makes; its runs belong to the directory in which the lab was started."""
+_FOLDER = "runs"
+_INVENTORY = "inventory.yaml"
+_MARKS = frozenset({"results.sqlite", "baselines"})
+
+
+def default_root(inventory: Path | None = None) -> Path:
+    """Return the directory of the run folders: ``$CLUSTERCTL_RUNS``, else ``runs`` beside the inventory's file.
+
+    Without an ``inventory`` that is a file, take ``$CLUSTERCTL_INVENTORY``, then the nearest directory at or above the
+    present one that holds ``inventory.yaml`` or run folders and belongs to this user or to root. Otherwise, and where
+    ``runs`` cannot be written, it is the user's state directory (XDG base directory specification).
+    """
+    if chosen := os.environ.get("CLUSTERCTL_RUNS"):
+        return Path(chosen)
+    for named in (inventory, os.environ.get("CLUSTERCTL_INVENTORY")):
+        # A pipe of the shell (/dev/fd/63) is in no directory of the user's. Path.is_file raises where a directory
+        # above belongs to another user.
+        if named and os.path.isfile(named):  # noqa: PTH113
+            return _usable(_beside(Path(named)))
+    found = _above()
+    return state_root() if found is None else _usable(found)
+
+
+def state_root() -> Path:
+    """Return the directory of the run folders in the user's state directory."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111 - without $HOME too
+    return Path(home) / "clusterctl" / _FOLDER
+
+
+def _beside(inventory: Path) -> Path:
+    folder = inventory.parent
+    if run_ids.is_id(folder.absolute().name):  # the inventory of containers is in the run folder of ``up``
+        return folder.parent
+    if folder.absolute().name == LAB_FOLDER:
+        return folder.parent / _FOLDER
+    return folder / _FOLDER
+
+
+def _above() -> Path | None:
+    try:
+        here = Path.cwd()
+    except OSError:  # the present directory was removed
+        return None
+    for depth, folder in enumerate((here, *here.parents)):
+        if _has_runs(folder) and (depth == 0 or _trusted(folder)):
+            return Path(*[os.pardir] * depth, _FOLDER)
+    return None
+
+
+def _has_runs(folder: Path) -> bool:
+    if os.path.lexists(folder / _INVENTORY):
+        return True
+    try:
+        with os.scandir(folder / _FOLDER) as entries:
+            return any(run_ids.is_id(one.name) or one.name in _MARKS for one in entries)
+    except OSError:
+        return False
+
+
+def _trusted(folder: Path) -> bool:
+    """Return whether a directory above belongs to this user or root: ``--resume`` applies what a run folder holds."""
+    try:
+        owners = {folder.stat().st_uid}
+        if os.path.lexists(folder / _FOLDER):
+            owners.add((folder / _FOLDER).stat().st_uid)
+    except OSError:
+        return False
+    return owners <= {os.geteuid(), 0}
+
+
+def _usable(root: Path) -> Path:
+    place = root if os.path.lexists(root) else root.parent
+    return root if os.access(place, os.W_OK | os.X_OK) else state_root()
 
 
 def ids(root: Path | None = None, verb: str | None = None, stage: str | None = None) -> list[str]:

@@ -15,6 +15,7 @@ from clusterctl.cli.options import JsonOption
 from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
 from clusterctl.report.text.table import columns
+from clusterctl.rundir import LAB_FOLDER
 from clusterctl.wording import counted
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class DriverName(str, Enum):
 
 
 DirectoryOption = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The lab's directory.")]
-_DEFAULT_DIRECTORY = Path(".clusterctl-lab")
+_DEFAULT_DIRECTORY = Path(LAB_FOLDER)
 
 
 @app.command()

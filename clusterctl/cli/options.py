@@ -61,7 +61,9 @@ AcceptHostKeysOption = Annotated[
 RunsOption = Annotated[
     Path | None,
     typer.Option(
-        "--runs", metavar="DIR", help="Directory of the run folders; default: $CLUSTERCTL_RUNS, else ./runs."
+        "--runs",
+        metavar="DIR",
+        help="Directory of the run folders; default: $CLUSTERCTL_RUNS, else 'runs' beside the inventory.",
     ),
 ]
 

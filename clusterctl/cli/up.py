@@ -65,8 +65,9 @@ def up(
     from clusterctl.containers import up as containers_up
     from clusterctl.documents.containers import StartedContainer, Up
     from clusterctl.inventory.recorded import recorded
-    from clusterctl.rundir import RunDir
+    from clusterctl.rundir import RunDir, default_root
 
+    runs = runs or default_root(inventory)
     cli.require_image(image)
     cli.require_volumes(volume or ())
     chosen = to_change(inventory, verb="up", local=local)

@@ -13,11 +13,12 @@ from clusterctl import model_errors, user_files
 from clusterctl.documents.lab import LabNodeState, LabSize, LabState
 from clusterctl.errors import LabError
 from clusterctl.foreign import json_value
+from clusterctl.rundir import LAB_FOLDER
 
 Driver = Literal["docker", "qemu"]
 Accelerator = Literal["kvm", "tcg"]
 
-DEFAULT_DIRECTORY = Path(".clusterctl-lab")
+DEFAULT_DIRECTORY = Path(LAB_FOLDER)
 _LARGEST_BYTES = 4 << 20
 STATE_FILE = "state.json"
 STATE_SCHEMA = LabState.schema_name()

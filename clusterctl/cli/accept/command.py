@@ -88,7 +88,9 @@ def accept(
     from clusterctl.cli.accept import run as running
     from clusterctl.cli.session import open_session, session_of
     from clusterctl.report.text import accept as text
+    from clusterctl.rundir import default_root
 
+    runs = runs or default_root(inventory)
     report_files.refuse_unwritable(hostfile, html, junit, prometheus)
     if resume is not None:
         _refuse_with_resume(inventory, limit, tier, only, skip, repeat, dry_run=dry_run)

@@ -52,6 +52,8 @@ def bench(
     fallback from GPUDirect RDMA, or figures below --baseline; 5: a node is unreachable; 10: a rank died, hung or
     did not start; 11: the output cannot be parsed.
     """
+    from clusterctl.rundir import default_root
+
     timeout_s = ranks.timeout_s or (bench_smoke.TIMEOUT_S if instead.smoke else TIMEOUT_S)
     requests = build_request(
         **asdict(what), **asdict(replace(ranks, timeout_s=timeout_s)), **asdict(sizes), **asdict(iterations),
@@ -88,6 +90,7 @@ def bench(
             "--output": reports.output is not bench_output.Output.table,
         }  # fmt: skip
         cli.require_alone("--dry-run", "measures nothing", excluded)
+    runs = runs or default_root(where.inventory)
     known = bench_trust.baseline_of(acceptance.baseline, runs, compared=comparison.compare is not None)
     session = _session(where, fanout, accept_new_host_keys, runs)
     requests = tuple(bench_run.with_launcher(session, request) for request in requests)

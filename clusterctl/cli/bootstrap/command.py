@@ -97,7 +97,7 @@ def bootstrap(
     from clusterctl.cli.session import open_session, session_of
     from clusterctl.errors import UsageError
     from clusterctl.requirements import judge
-    from clusterctl.rundir import RunDir
+    from clusterctl.rundir import RunDir, default_root
     from clusterctl.transport.kept import Kept
 
     wanted, unwanted = cli.names(only), cli.names(skip) or ()
@@ -136,7 +136,7 @@ def bootstrap(
                     limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys,
                 )  # fmt: skip
                 judge.refuse_nothing_to_judge(session.inventory.nodes, wanted, unwanted)
-                run = RunDir.create("bootstrap", runs, label)
+                run = RunDir.create("bootstrap", runs or default_root(inventory), label)
                 engine = permits.on(_engine(session, run, kept, judge.subjects_read(wanted, unwanted)))
                 options = Options(wanted, unwanted, rolling)
                 prepared = engine_of.prepare(engine, session.inventory, options, run)

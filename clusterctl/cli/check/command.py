@@ -67,6 +67,7 @@ def check(
         from clusterctl.requirements import judge
 
         judge.validate_names(wanted, unwanted or ())
+    runs = runs or default_root(inventory)
     report_files.refuse_unwritable(junit, prometheus, html)
     if replay is not None:
         if inventory is not None or record is not None:
@@ -92,6 +93,6 @@ def check(
     if html is not None:
         console.talk(f"report: {html}")
     if judged.run is not None:
-        console.talk(f"run folder: {(runs or default_root()) / judged.run}")
+        console.talk(f"run folder: {runs / judged.run}")
     code = exit_code(judged.document, len(judged.verdicts))
     raise typer.Exit(1 if strict and judged.deviations and code == 0 else code)

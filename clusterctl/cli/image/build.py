@@ -204,7 +204,7 @@ def _gpus(inventory: Path | None, limit: Sequence[str] | None) -> tuple[str, ...
     from clusterctl.facts.earlier import EarlierFacts
     from clusterctl.rundir import default_root
 
-    facts = EarlierFacts(default_root(), load(inventory, limit).nodes, present="")
+    facts = EarlierFacts(default_root(inventory), load(inventory, limit).nodes, present="")
     names = (gpu.name for node in facts.values() for gpu in node.gpu.devices.or_else(()))
     return tuple(dict.fromkeys(names))
 

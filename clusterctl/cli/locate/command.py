@@ -103,7 +103,9 @@ def locate(
     from clusterctl.report.text import locate as report
     from clusterctl.results import locate as results
     from clusterctl.results import locate_history
+    from clusterctl.rundir import default_root
 
+    runs = runs or default_root(inventory)
     cli.require_seconds(timeout_s)
     repeat_s = times.seconds(repeat, "--for") if repeat is not None else 0.0
     refuse_unwritable(hostfile_without, html)

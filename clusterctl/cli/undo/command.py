@@ -61,6 +61,7 @@ def undo(
     from clusterctl.rundir import RunDir, default_root, require_label
 
     require_label(label)
+    runs = runs or default_root(inventory)
     wanted = run_id(run, runs)
     chosen = to_change(inventory, verb="undo", local=local, dry_run=dry_run, assume_yes=yes)
     session = open_session(chosen, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
@@ -77,7 +78,7 @@ def undo(
         outcomes = work.list(nodes, LiveNodes(progress))
         progress.done = f"Read the journals of {share(len(outcomes.values_by_node), len(nodes), 'node')}"
     if run is not None and wanted is not None:
-        refuse_unknown(wanted, outcomes, Path(run), (runs or default_root()) / wanted)
+        refuse_unknown(wanted, outcomes, Path(run), runs / wanted)
     undone = {
         name: o.run for name, o in outcomes.values_by_node.items() if o.run is not None and not o.nothing
     }

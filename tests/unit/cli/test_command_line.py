@@ -21,7 +21,7 @@ INVENTORY = "version: 1\nnodes: [{name: 'n[1-4]', slots: 1, address: '10.0.0.[1-
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CLUSTERCTL_RUNS", raising=False)
+    monkeypatch.setenv("CLUSTERCTL_RUNS", "runs")
     monkeypatch.delenv("CLUSTERCTL_INVENTORY", raising=False)
     (tmp_path / "four.yaml").write_text(INVENTORY)
     return tmp_path

@@ -21,7 +21,7 @@ INVENTORY = {"nodes": [{"name": f"gpu{i:02}"} for i in range(1, 5)]}
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CLUSTERCTL_RUNS", raising=False)
+    monkeypatch.setenv("CLUSTERCTL_RUNS", "runs")
     return tmp_path / "runs"
 
 

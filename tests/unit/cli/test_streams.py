@@ -21,6 +21,7 @@ def shell(line: str, *arguments: str, folder: Path) -> subprocess.CompletedProce
     environment = {
         k: v for k, v in os.environ.items() if not k.startswith(("CLUSTERCTL_", "PYTHONUNBUFFERED"))
     }
+    environment["CLUSTERCTL_RUNS"] = "runs"
     return subprocess.run(
         ("bash", "-c", line, "bash", *PROGRAM, *arguments),
         capture_output=True, text=True, timeout=60, check=False, cwd=folder, env=environment,
