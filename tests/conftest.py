@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     elif os.nice(0) < FREE_NICENESS:
         # Never back, which would take root: a worker has free tests after those with real parts.
         os.nice(FREE_NICENESS - os.nice(0))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the run folders of commands without an inventory out of the state directory of the user who runs the tests."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,8 @@ def hanging(node):
 @pytest.fixture
 def session(small_farm, clusterctl, tmp_path):
     def start(*words, **options):
-        env = {**small_farm.env, "CLUSTERCTL_CONNECT_TIMEOUT_S": "600", **options.pop("env", {})}
+        env = {**small_farm.env, "CLUSTERCTL_CONNECT_TIMEOUT_S": "600", "CLUSTERCTL_RUNS": "runs"}
+        env |= options.pop("env", {})
         return TerminalSession((str(clusterctl), *words), cwd=tmp_path, env=env, **options)
 
     return start
