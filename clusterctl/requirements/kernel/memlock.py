@@ -87,10 +87,19 @@ def _overriding(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     return (*sorted(later), *sorted(special))
 
 
+def _uses_pam(facts: NodeFacts) -> str | None:
+    words = [line.text.split() for line in facts.limits.sshd]
+    return next((w[1].lower() for w in words if len(w) > 1 and w[0].lower() == "usepam"), None)
+
+
+def _by_pam(facts: NodeFacts) -> bool:
+    """Whether sshd's configuration file says that new sessions read limits.d."""
+    return _uses_pam(facts) == "yes" and _without_pam(facts) is None
+
+
 def _without_pam(facts: NodeFacts) -> str | None:
     """Return why SSH sessions do not read limits.d; None when they do, or when this is unknown."""
-    words = [line.text.split() for line in facts.limits.sshd]
-    uses = next((w[1].lower() for w in words if len(w) > 1 and w[0].lower() == "usepam"), None)
+    uses = _uses_pam(facts)
     if uses == "no":
         return "sshd does not use PAM (UsePAM no), so limits.d is not read"
     if uses == "yes" and not any("pam_limits" in line.text for line in facts.limits.configured):
@@ -176,7 +185,30 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     warnings = (*_overriding(facts, node), *_lowered_by_shell(facts), *also)
     if node.connection == "local":
         warnings = (*warnings, "open sessions keep their limit: log in again after the change")
-    return Decision(NAME, Status.UNMET, reason, evidence, warnings, _steps(facts, node))
+    steps = _steps(facts, node)
+    if node.connection != "local" and _has_no_effect(facts, steps):
+        reason += (
+            f"; {LIMITS} is in place and has no effect on this session: sshd may run with another configuration "
+            "(`ps -C sshd -o args` shows its option -f)"
+        )
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings)
+    return Decision(NAME, Status.UNMET, reason, evidence, warnings, steps)
+
+
+def _has_no_effect(facts: NodeFacts, steps: tuple[Step, ...]) -> bool:
+    """Whether the files of the steps are in place already, and PAM should have applied them to this new session."""
+    if not _by_pam(facts):
+        return False
+    for step in steps:
+        if not isinstance(step, WriteFile):
+            continue
+        if step.path == LIMITS:
+            present = [line.text for line in facts.limits.configured if line.path == LIMITS]
+            if present != [line.strip() for line in step.content.splitlines() if line.strip()]:
+                return False
+        elif (facts.managed_file(step.path) or "").strip() != step.content.strip():
+            return False
+    return True
 
 
 def _steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
