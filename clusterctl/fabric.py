@@ -220,7 +220,10 @@ def group(
     password = shared.sudo.password
     connector = Connector.by_settings(
         accept_new_host_keys=accept_new_host_keys,
-        ask_sudo_password=(lambda: str(password)) if password is not None else None,
+        # One try: the next answer would be the same.
+        ask_sudo_password=(lambda question: None if question.refused_by else str(password))
+        if password is not None
+        else None,
     )
     nodes = NodeGroup.from_connections(NodeConnection(connector, n, shared.clone()) for n in loaded.nodes)
     nodes.fanout = settings.resolve(settings.FANOUT).value

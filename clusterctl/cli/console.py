@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
 
 from clusterctl import json_text, log
@@ -17,6 +17,9 @@ from clusterctl.cli.terminal.live_area import AREA
 from clusterctl.cli.terminal.streams import abandon, encodable, takes_all
 from clusterctl.errors import ConfigError, UsageError
 from clusterctl.visible import visible
+
+_NOTICE_S = 0.1
+"""Seconds until a question notices that it was withdrawn."""
 
 
 class ReaderGoneError(Exception):
@@ -179,23 +182,40 @@ def ask(question: str) -> str:
     return line.strip()
 
 
-def ask_unseen(question: str) -> str:
-    """Ask for a secret without echo, from any thread; the terminal's echo is restored when the program ends.
+def ask_unseen(question: str, *, withdrawn: Callable[[], bool] = lambda: False) -> str:
+    """Ask for a secret without echo, from any thread; return an empty text at Ctrl-D or once ``withdrawn`` is true.
 
-    Ctrl-C interrupts only the main thread: another thread that waits here would end with the program and leave the
-    echo off.
+    Ctrl-C interrupts only the main thread, which withdraws the question. The terminal's echo is restored when the
+    question or the program ends.
     """
     import atexit
+    import functools
     import getpass
+    import select
     import termios
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(AREA.paused())
-        with contextlib.suppress(OSError, termios.error):
+        try:
             terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
             stack.callback(os.close, terminal)
             before = termios.tcgetattr(terminal)
-            # Flush the input: a partly typed secret must not reach the shell.
-            atexit.register(termios.tcsetattr, terminal, termios.TCSAFLUSH, before)
-            stack.callback(atexit.unregister, termios.tcsetattr)
-        return getpass.getpass(visible(question))
+        except (OSError, termios.error):
+            return getpass.getpass(visible(question))
+        unseen = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+        # Flush the input: a partly typed secret must not reach the shell.
+        restore = functools.partial(termios.tcsetattr, terminal, termios.TCSAFLUSH, before)
+        atexit.register(restore)
+        stack.callback(atexit.unregister, restore)
+        stack.callback(restore)
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, unseen)
+        os.write(terminal, visible(question).encode(errors="replace"))
+        line = b""
+        while not (withdrawn() or line.endswith(b"\n")):
+            if select.select([terminal], [], [], _NOTICE_S)[0]:
+                piece = os.read(terminal, 4096)
+                if not piece:
+                    break
+                line += piece
+        os.write(terminal, b"\n")
+        return "" if withdrawn() else os.fsdecode(line).rstrip("\n")

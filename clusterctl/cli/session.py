@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import Failure, HostMap, Transport
     from clusterctl.transport.kept import Kept
+    from clusterctl.transport.sudo import Question, SudoPassword
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,15 @@ class Session:
     fanout: int
     command_timeout_s: float
     may_ask_for_root: bool = False
+    password: SudoPassword | None = None
+
+    def refuse_wrong_password(self) -> None:
+        """Raise TransportError (``sudo``) if no password of an account was accepted, before anything is changed."""
+        from clusterctl.transport.base import TransportError
+
+        failure = None if self.password is None else self.password.failure
+        if failure is not None:
+            raise TransportError(failure)
 
     def gather(
         self,
@@ -131,21 +141,45 @@ def session_of(
     from clusterctl.transport.sudo import PASSWORD_VARIABLE
 
     attended = sys.stdin.isatty() and sys.stderr.isatty()
+    width = config.resolve(config.FANOUT, fanout).value
     connector = Connector.by_settings(
         accept_new_host_keys=accept_new_host_keys,
-        ask_sudo_password=_ask_sudo_password if attended else None,
+        ask_sudo_password=_asking(inventory, width) if attended else None,
+        sudo_nodes=min(width, len(inventory.nodes)),
     )
     return Session(
         inventory=inventory,
         connect=connector,
-        fanout=config.resolve(config.FANOUT, fanout).value,
+        fanout=width,
         command_timeout_s=config.resolve(config.COMMAND_TIMEOUT_S).value,
         may_ask_for_root=attended or PASSWORD_VARIABLE in os.environ,
+        password=connector.password,
     )
 
 
-def _ask_sudo_password() -> str | None:
-    return console.ask_unseen("sudo password of the nodes (empty: continue without): ") or None
+def _asking(inventory: Inventory, fanout: int) -> Callable[[Question], str | None]:
+    """Return what asks on the terminal for the sudo password of an account."""
+    places = {node.name: place for place, node in enumerate(inventory.nodes)}
+
+    def ask(question: Question) -> str | None:
+        from clusterctl.cli.terminal import interrupt
+        from clusterctl.inventory import nodeset
+
+        nodes = sorted(question.nodes, key=lambda name: places.get(name, len(places)))
+        # Nodes beyond the fan-out are contacted later, and get the password if their sudo requires one.
+        others = " and others" if fanout <= len(nodes) < len(places) else ""
+        text = f"sudo password for {question.user} on {nodeset.fold(nodes)}{others}: "
+        if question.refused_by is not None:
+            text = (
+                f"sudo refused the password of {question.user} on {question.refused_by}. "
+                f"Try again ({question.left} left): "
+            )
+        answer = console.ask_unseen(text, withdrawn=question.withdrawn)
+        if question.withdrawn():
+            interrupt.at_question()
+        return answer or None
+
+    return ask
 
 
 def say_failures(failures: Mapping[str, Failure]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from clusterctl import config
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Transport
 from clusterctl.transport.exchange import MAX_OUTPUT_BYTES
-from clusterctl.transport.sudo import SudoPassword
+from clusterctl.transport.sudo import Ask, SudoPassword
 
 if TYPE_CHECKING:
     from clusterctl.transport.ssh.session import SshSession
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 class Connector:
     """Creates transports, which contact their nodes at the first command.
 
-    ``connect_timeout_s`` in seconds; None: ssh_config's ConnectTimeout, else 10 s. ``ask_sudo_password`` is called at
-    most once, when the first node requires a password and $CLUSTERCTL_SUDO_PASSWORD is unset.
+    ``connect_timeout_s`` in seconds; None: ssh_config's ConnectTimeout, else 10 s. ``ask_sudo_password`` is called for
+    each user name whose sudo requires a password, if $CLUSTERCTL_SUDO_PASSWORD is unset; see ``SudoPassword``.
     """
 
     def __init__(
@@ -30,12 +29,13 @@ class Connector:
         *,
         accept_new_host_keys: bool = False,
         connect_timeout_s: float | None = None,
-        ask_sudo_password: Callable[[], str | None] | None = None,
+        ask_sudo_password: Ask | None = None,
+        sudo_nodes: int = 1,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
     ) -> None:
         self._accept_new = accept_new_host_keys
         self._connect_timeout_s = connect_timeout_s
-        self._password = SudoPassword(ask_sudo_password)
+        self.password = SudoPassword(ask_sudo_password, expected=sudo_nodes)
         self._max_output_bytes = max_output_bytes
         self._lock = threading.Lock()
         self._session: SshSession | None = None
@@ -45,12 +45,16 @@ class Connector:
         if node.connection == "local":
             from clusterctl.transport.local import LocalTransport
 
-            return LocalTransport(node, password=self._password, max_output_bytes=self._max_output_bytes)
+            return LocalTransport(node, password=self.password, max_output_bytes=self._max_output_bytes)
         return self.over_ssh(node)
 
     @classmethod
     def by_settings(
-        cls, *, accept_new_host_keys: bool = False, ask_sudo_password: Callable[[], str | None] | None = None
+        cls,
+        *,
+        accept_new_host_keys: bool = False,
+        ask_sudo_password: Ask | None = None,
+        sudo_nodes: int = 1,
     ) -> Connector:
         """Return one that waits for a node as long as the settings say (option, environment, ``config.yaml``)."""
         timeout = config.resolve(config.CONNECT_TIMEOUT_S)
@@ -59,6 +63,7 @@ class Connector:
             # ssh_config's ConnectTimeout has precedence over the default.
             connect_timeout_s=None if timeout.origin == "default" else timeout.value,
             ask_sudo_password=ask_sudo_password,
+            sudo_nodes=sudo_nodes,
         )
 
     def over_ssh(self, node: Node) -> SshTransport:
@@ -76,7 +81,7 @@ class Connector:
                 self._session = SshSession(
                     accept_new_host_keys=self._accept_new,
                     connect_timeout_s=self._connect_timeout_s,
-                    password=self._password,
+                    password=self.password,
                     max_output_bytes=self._max_output_bytes,
                 )
             return self._session

@@ -47,7 +47,7 @@ class Exchange:
         on_line: Callable[[str], None] | None = None,
         marker: str | None = None,
         prompt: str | None = None,
-        password: sudo.SudoPassword | None = None,
+        password: sudo.NodePassword | None = None,
         may_need_sudo: bool = False,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
         keep_bytes: int | None = None,
@@ -148,19 +148,17 @@ class Exchange:
         if not self.started and self._prompts == 1 and not self._answered and self._password is not None:
             self._answered = True
             asked = time.monotonic()
-            answer = self._password.offer(self._where, SUDO_START_TIMEOUT_S)
+            answer = self._password.offer(SUDO_START_TIMEOUT_S)
             self._asking_s += time.monotonic() - asked
             if answer is None:
-                by = self._password.refused_by
-                raise TransportError(sudo.refused(self._where, by) if by else sudo.unanswered(self._where))
-            return answer.encode() + b"\n", False
+                raise TransportError(self._password.failure(self._where))
+            return answer.encode("utf-8", "surrogateescape") + b"\n", False
         return b"", False
 
     def check(self) -> None:
         """Raise TransportError if the command must be ended now."""
         if self._prompts > 1:
-            self._settle(False)
-            raise TransportError(sudo.refused(self._where, self._where))
+            raise self._refusal()
         written = self._handed_bytes + len(self._stdout) + len(self._stderr)
         if (self._keep is None and written > self._limit) or len(self._noise) > _MAX_NOISE_BYTES:
             mib = self._limit / 1048576
@@ -196,6 +194,8 @@ class Exchange:
             stderr = _AROUND_THE_PROMPT.sub(b"", stderr, count=1)
         if not self.started:
             said = stderr.decode(errors="replace")
+            if self._answered and sudo.is_refusal(said):
+                raise self._refusal()
             if self._may_need_sudo:
                 raise TransportError(sudo.explain(self._where, said))
             noise = " ".join((self._noise.decode(errors="replace") + " " + said).split())[-300:]
@@ -222,10 +222,16 @@ class Exchange:
     def _failure(self, kind: FailureKind, message: str, hint: str) -> TransportError:
         return TransportError(Failure(kind, f"{self._where}: {message}", hint))
 
+    def _refusal(self) -> TransportError:
+        self._settle(False)
+        if self._password is None:
+            return TransportError(sudo.explain(self._where, self._stderr.decode(errors="replace")))
+        return TransportError(self._password.failure(self._where))
+
     def _settle(self, accepted: bool | None) -> None:
         if self._password is not None and not self._settled:
             self._settled = True
-            self._password.settle(self._where, accepted)
+            self._password.settle(accepted)
 
     def close(self) -> None:
         """Release the sudo password for other nodes; safe to call twice."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
 import selectors
 import signal
@@ -30,7 +31,7 @@ class LocalTransport(files.ShellFiles):
         self, node: Node, *, password: SudoPassword | None = None, max_output_bytes: int = MAX_OUTPUT_BYTES
     ) -> None:
         self._node = node
-        self._password = password
+        self._password = None if password is None else password.of(getpass.getuser(), node.name)
         self._limit = max_output_bytes
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -56,6 +57,23 @@ class LocalTransport(files.ShellFiles):
         keep_bytes: int | None = None,
     ) -> Completed:
         """Run one command to its end; see ``Transport.run``."""
+
+        def once() -> Completed:
+            return self._run(argv, stdin, timeout_s, as_root, env, on_line, max_output_bytes, keep_bytes)
+
+        return once() if self._password is None else self._password.retried(once)
+
+    def _run(
+        self,
+        argv: tuple[str, ...],
+        stdin: bytes,
+        timeout_s: float | None,
+        as_root: bool,
+        env: Mapping[str, str] | None,
+        on_line: Callable[[str], None] | None,
+        max_output_bytes: int | None,
+        keep_bytes: int | None,
+    ) -> Completed:
         words = checked_argv(argv, env)
         needs_sudo = as_root and (os.geteuid() != 0 or self._node.become is Become.SUDO)
         marker = prompt = None
@@ -156,6 +174,8 @@ class LocalTransport(files.ShellFiles):
         """End the running command, if any; as over SSH, no other can start afterwards."""
         with self._lock:
             process, self._cut = self._process, True
+        if self._password is not None:
+            self._password.withdraw()
         if process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from terminal_session import TerminalSession
 
 from clusterctl.inventory.model import Become, Node
 from clusterctl.transport.base import FailureKind, TransportError
@@ -96,7 +97,7 @@ def test_the_password_is_in_no_argument_and_no_environment_of_the_node(connect, 
 
 def test_a_password_that_a_person_is_asked_for(connect, system_user):
     asked = []
-    connector = Connector(connect_timeout_s=60, ask_sudo_password=lambda: asked.append(1) or PASSWORD)
+    connector = Connector(connect_timeout_s=60, ask_sudo_password=lambda _: asked.append(1) or PASSWORD)
     transport = connect(system_user(sudo="(ALL) ALL", password=PASSWORD), connector)
     assert transport.run(("id", "-u")).returncode == 0 and not asked
     assert transport.run(("id", "-u"), as_root=True).text == "0\n"
@@ -104,7 +105,7 @@ def test_a_password_that_a_person_is_asked_for(connect, system_user):
 
 
 def test_a_password_that_is_not_needed_is_not_asked_for(connect, system_user):
-    def never():
+    def never(_question):
         raise AssertionError("asked")
 
     transport = connect(system_user(sudo="(ALL) NOPASSWD: ALL"), Connector(ask_sudo_password=never))
@@ -161,9 +162,28 @@ def _cmdline(process):
         return b""
 
 
-def test_a_wrong_password_reaches_one_node_only(sshd_farm, system_user, monkeypatch):
+def wrong_passwords(log, expected):
+    """Wait until sudo has written so many refusals, which it does as it ends, and return their number."""
+    deadline = time.monotonic() + 60
+    while (found := log.read_text().count("incorrect password")) < expected:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
+    return found
+
+
+def log_of(account, folder):
+    """Let sudo write what an account does to a file, and return the file; wrong passwords are counted there."""
+    log = folder / "sudo.log"
+    log.touch()
+    rule = Path("/etc/sudoers.d") / account.name
+    rule.write_text(f"Defaults:{account.name} logfile={log}\n" + rule.read_text())
+    return log
+
+
+def test_a_wrong_password_reaches_one_node_only(sshd_farm, system_user, monkeypatch, tmp_path):
     monkeypatch.setenv("CLUSTERCTL_SUDO_PASSWORD", "wrong")
     account = system_user(sudo="(ALL) ALL", password=PASSWORD)
+    log = log_of(account, tmp_path)
     farm = sshd_farm(6, user=account.name)
     for name, value in farm.env.items():
         monkeypatch.setenv(name, value)
@@ -180,6 +200,62 @@ def test_a_wrong_password_reaches_one_node_only(sshd_farm, system_user, monkeypa
     outcome = fan_out(nodes, Connector(), lambda node, t: t.run(("id",), as_root=True))
     said = [f.message for f in outcome.failures.values()]
     assert len(said) == 6
-    assert sum("sudo refused the password" in text for text in said) == 1
-    assert sum("not tried here" in text for text in said) == 5
+    (tried,) = {text.rpartition(" on ")[2] for text in said}
+    assert all(
+        f"sudo refused the password of {account.name} ($CLUSTERCTL_SUDO_PASSWORD)" in text for text in said
+    )
+    assert wrong_passwords(log, 1) == 1 and tried in [n.name for n in nodes]
     assert not [t for t in threading.enumerate() if t.name.startswith("clusterctl")]
+
+
+@pytest.fixture
+def fleet_of_16(sshd_farm, system_user, tmp_path):
+    """Sixteen nodes of an account with a sudo password: (environment, inventory, account, sudo's log)."""
+    account = system_user(sudo="(ALL) ALL", password="right")
+    log = log_of(account, tmp_path)
+    farm = sshd_farm(16, user=account.name)
+    wanted = f"{{cluster_file: {{path: /etc/sysconfig/rdma/{account.name}, content: a}}}}"
+    return farm.env, str(farm.inventory(tmp_path, requirements=wanted)), account, log
+
+
+def test_two_wrong_answers_and_a_right_one_reach_all_nodes(fleet_of_16, clusterctl, tmp_path):
+    env, inventory, account, log = fleet_of_16
+    words = (str(clusterctl), "bootstrap", inventory, "--only", "cluster-file", "--dry-run")
+    with TerminalSession(words, cwd=tmp_path, env=env, columns=110) as at:
+        at.until(rf"^sudo password for {account.name} on node\[01-16\]:$")
+        # What this test is about: every node has asked before the answer comes.
+        time.sleep(2)
+        at.type("wrong 1\n")
+        at.until(rf"^sudo refused the password of {account.name} on node\d\d. Try again \(2 left\):$")
+        at.type("wrong 2\n")
+        at.until(rf"^sudo refused the password of {account.name} on node\d\d. Try again \(1 left\):$")
+        at.type("right\n")
+        at.until(r"^Plan: 16 changes")
+        at.ended()
+        assert "without root" not in at.screen and "right" not in at.screen
+    assert wrong_passwords(log, 2) == 2
+
+
+def test_after_three_wrong_answers_nothing_is_asked_and_nothing_applied(fleet_of_16, clusterctl, tmp_path):
+    env, inventory, account, log = fleet_of_16
+    words = (str(clusterctl), "bootstrap", inventory, "--only", "cluster-file")
+    with TerminalSession(words, cwd=tmp_path, env=env, columns=110) as at:
+        for asks in (r"^sudo password for ", r"\(2 left\):$", r"\(1 left\):$"):
+            at.until(asks)
+            at.type("wrong\n")
+        assert at.ended() == 5
+        assert f"error: sudo refused the password of {account.name} on node" in at.screen
+        assert "Apply" not in at.screen and "VARIABLE" not in at.screen
+    assert wrong_passwords(log, 3) == 3
+    assert not Path(f"/etc/sysconfig/rdma/{account.name}").exists()
+
+
+def test_ctrl_c_at_the_question_ends_at_once_and_leaves_no_advice(fleet_of_16, clusterctl, tmp_path):
+    env, inventory, _, log = fleet_of_16
+    with TerminalSession((str(clusterctl), "check", inventory), cwd=tmp_path, env=env, columns=110) as at:
+        at.until(r"^sudo password for ")
+        at.type("half of it\x03")
+        assert at.ended() == 130
+        assert at.screen.splitlines()[-2:] == ["Interrupted", "No node was changed."]
+        assert "half" not in at.screen
+    assert "incorrect password" not in log.read_text()

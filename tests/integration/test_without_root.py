@@ -35,15 +35,20 @@ def test_a_dry_run_says_that_the_steps_will_need_root(fleet, run_clusterctl):
     assert "without root" not in done.stdout and "(new file, mode 644)\n      + a line\n" in done.stdout
 
 
-def test_a_refused_password_leaves_the_verdicts_and_says_why_nothing_was_done(fleet, run_clusterctl):
+def test_a_refused_password_ends_the_bootstrap_before_the_plan(fleet, run_clusterctl):
+    env, inventory = fleet
     done = _bootstrap(run_clusterctl, fleet, "--yes", password="a wrong one")
-    assert done.returncode == 1
-    assert f"unmet   cluster-file  {FILE} does not exist" in done.stdout
-    assert "unreachable: 0" in done.stdout
-    assert "sudo refused the password" in done.stdout and "correct $CLUSTERCTL_SUDO_PASSWORD" in done.stdout
+    assert done.returncode == 5
+    assert done.stdout == ""
+    assert "error: sudo refused the password of farm" in done.stderr
+    assert "hint: correct or unset $CLUSTERCTL_SUDO_PASSWORD" in done.stderr
     assert "a wrong one" not in done.stdout + done.stderr
     assert not FILE.exists()
     done = _bootstrap(run_clusterctl, fleet, "--yes", "--json", password="a wrong one")
-    nodes = json.loads(done.stdout)["nodes"]
-    assert [(n["reachable"], n["error"]["kind"]) for n in nodes] == [(True, "sudo")] * 2
-    assert [[s["status"] for s in n["steps"]] for n in nodes] == [["skipped"]] * 2
+    assert "sudo refused the password" in json.loads(done.stdout)["error"]["message"]
+    done = run_clusterctl(
+        "check", inventory, "--only", "cluster-file", env={**env, "CLUSTERCTL_SUDO_PASSWORD": "a wrong one"}
+    )
+    assert done.stdout.count("sudo refused the password of farm") == 1
+    assert "node[01-02] (2): without root: " in done.stdout
+    assert "; correct $CLUSTERCTL_SUDO_PASSWORD" in done.stdout

@@ -140,13 +140,17 @@ def bootstrap(
                 engine = permits.on(_engine(session, run, kept, judge.subjects_read(wanted, unwanted)))
                 options = Options(wanted, unwanted, rolling)
                 prepared = engine_of.prepare(engine, session.inventory, options, run)
+            session.refuse_wrong_password()
 
             asks = not dry_run and not yes and not prepared.plan.is_empty
             shown = Shown(engine, prepared.inventory, on_stdout=not as_json, on_screen=asks)
             shown.first(prepared, permits)
             declined = asks and not console.confirm(_question(prepared))
-        ends = dry_run or declined or not _has_work(prepared, resumed=resume is not None)
-        result = None if ends else _applied(engine, prepared, run, shown)
+        result = (
+            None
+            if dry_run or declined or not _has_work(prepared, resumed=resume is not None)
+            else _applied(engine, prepared, run, shown)
+        )
     document = document_of(run, prepared, result)
     run.write("report", document)
     if declined:

@@ -17,6 +17,7 @@ class _Interrupt:
     arguments: tuple[str, ...] = ()
     lines: list[str] = field(default_factory=list)
     awaited: list[str] = field(default_factory=list)
+    at_question: bool = False
 
 
 _interrupt = _Interrupt()
@@ -27,6 +28,7 @@ def begin(arguments: Sequence[str]) -> None:
     _interrupt.arguments = tuple(arguments)
     _interrupt.lines.clear()
     _interrupt.awaited.clear()
+    _interrupt.at_question = False
 
 
 def tell(line: str, awaited: Sequence[str] = ()) -> None:
@@ -34,6 +36,16 @@ def tell(line: str, awaited: Sequence[str] = ()) -> None:
     _interrupt.lines.append(line)
     _interrupt.awaited.extend(awaited)
     console.error(line)
+
+
+def at_question() -> None:
+    """Note that the interrupt came while a person was asked, so that no node is late with its answer."""
+    _interrupt.at_question = True
+
+
+def was_at_question() -> bool:
+    """Return whether ``at_question`` was called."""
+    return _interrupt.at_question
 
 
 def told() -> tuple[str, ...]:

@@ -76,6 +76,9 @@ class Progress:
 
     def _tell_interrupt(self) -> None:
         """Report what was done, what runs where, and what is awaited."""
+        if interrupt.was_at_question():
+            interrupt.tell("Interrupted")
+            return
         now = time.monotonic()
         what = f"Interrupted while {self._what[:1].lower()}{self._what[1:]}"
         with self._lock:
@@ -87,7 +90,9 @@ class Progress:
         waiting = [item for item, (text, _) in awaited.items() if not text]
         still = f", waiting for {_folded(waiting)}" if waiting else ""
         running = _running(awaited, now, 10_000, _MOST_RUNNING)
-        interrupt.tell("\n".join([f"{what}{state}{still}", *running]), tuple(awaited))
+        # A hint that leaves out every node would leave none.
+        late = () if len(awaited) == self._total else tuple(awaited)
+        interrupt.tell("\n".join([f"{what}{state}{still}", *running]), late)
 
     @property
     def awaited(self) -> list[str]:

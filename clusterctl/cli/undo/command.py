@@ -76,6 +76,7 @@ def undo(
     nodes = session.inventory.nodes
     with interrupt.changes_nothing(), Progress("Reading journals", len(nodes), "nodes") as progress:
         outcomes = work.list(nodes, LiveNodes(progress))
+        session.refuse_wrong_password()
         progress.done = f"Read the journals of {share(len(outcomes.values_by_node), len(nodes), 'node')}"
     if run is not None and wanted is not None:
         refuse_unknown(wanted, outcomes, Path(run), runs / wanted)

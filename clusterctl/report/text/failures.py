@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from clusterctl.report.text.folding import Kinds, named, shape
+from clusterctl.transport import sudo
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -86,17 +87,24 @@ def rootless_lines(
 ) -> Iterator[str]:
     """Yield why root is not available on nodes that need it for an unknown verdict or for a change."""
     kinds = Kinds()
+    refusals: set[str] = set()
     for name, judged in verdicts.items():
         found = facts.get(name)
         if found is None or found.root.available:
             continue
-        if name in changing or any(verdict.status.value == "unknown" for verdict in judged):
+        refused = sudo.REFUSED in found.root.detail
+        if refused or name in changing or any(verdict.status.value == "unknown" for verdict in judged):
             add_message(kinds, (), found.root.detail, name)
+            refusals |= {found.root.detail} if refused else set()
     for why, names, differs in kinds.found.values():
         yield f"{named(names, _ALL_NAMES)}: without root: {Kinds.said(why, differs)}".replace("\n", "\n    ")
     if kinds.found:
         missed = "every step needs root" if changing else "some of the unknown verdicts may need root"
-        yield f"    hint: {missed}; allow sudo without a password, or set CLUSTERCTL_SUDO_PASSWORD"
+        fix = f"allow sudo without a password, or set {sudo.PASSWORD_VARIABLE}"
+        if refusals:
+            by_variable = any(sudo.PASSWORD_VARIABLE in text for text in refusals)
+            fix = f"correct ${sudo.PASSWORD_VARIABLE}" if by_variable else "type the right password"
+        yield f"    hint: {missed}; {fix}"
 
 
 def step_lines(told: Iterable[tuple[str, Mapping[str, Any], str]]) -> Iterator[str]:

@@ -32,6 +32,7 @@ class SshTransport(files.ShellFiles):
         self._session = session
         self._node = node
         self._target = session.target(node)
+        self._password = session.password.of(self._target.user, node.name)
         self._lock = threading.Lock()
         self._opened: Wire | None = None
         self._socket: socket.socket | None = None
@@ -67,7 +68,7 @@ class SshTransport(files.ShellFiles):
     @property
     def accepted_password(self) -> str | None:
         """The sudo password that a node of this run has accepted; None before."""
-        return self._session.password.accepted
+        return self._password.accepted
 
     def wire(self) -> Wire:
         """Return the open connection, logging in if it is not open; raise TransportError when that fails."""
@@ -108,11 +109,26 @@ class SshTransport(files.ShellFiles):
         keep_bytes: int | None = None,
     ) -> Completed:
         """Run one command to its end; see ``Transport.run``. The deadline starts when the command is sent."""
+        return self._password.retried(
+            lambda: self._run(argv, stdin, timeout_s, as_root, env, on_line, max_output_bytes, keep_bytes)
+        )
+
+    def _run(
+        self,
+        argv: tuple[str, ...],
+        stdin: bytes,
+        timeout_s: float | None,
+        as_root: bool,
+        env: Mapping[str, str] | None,
+        on_line: Callable[[str], None] | None,
+        max_output_bytes: int | None,
+        keep_bytes: int | None,
+    ) -> Completed:
         target, session, become = self._target, self._session, self._node.become
         marker = token()
         text = shell_text(checked_argv(argv, env), marker=marker, timeout_s=timeout_s)
         needs_sudo = as_root and (target.user != "root" or become is Become.SUDO)
-        prompt = token() if needs_sudo and session.password.available else None
+        prompt = token() if needs_sudo and self._password.available else None
         if as_root:
             text = as_root_text(text, become=become, user=target.user, prompt=prompt)
         line = for_login_shell(text)
@@ -125,7 +141,7 @@ class SshTransport(files.ShellFiles):
             on_line=on_line,
             marker=marker,
             prompt=prompt,
-            password=session.password,
+            password=self._password,
             may_need_sudo=needs_sudo,
             max_output_bytes=session.max_output_bytes if max_output_bytes is None else max_output_bytes,
             keep_bytes=keep_bytes,
@@ -184,6 +200,7 @@ class SshTransport(files.ShellFiles):
         with self._lock:
             self._closed = True
             sock = self._socket
+        self._password.withdraw()
         if sock is not None:
             # shutdown wakes the reader at once; paramiko's own close would wait for the reader's next poll.
             with contextlib.suppress(OSError):

@@ -77,14 +77,16 @@ def test_what_nohup_runs_goes_on_without_its_terminal(hangup):
 
 
 ASKING = """
-import sys
-from clusterctl.cli.session import _ask_sudo_password
+import sys, threading
+from clusterctl.cli import console
 from clusterctl.inventory.model import Node
 from clusterctl.transport.connect import Connector
 from clusterctl.transport.fanout import fan_out
 here = Node(name="here", address="localhost", connection="local")
 try:
-    fan_out([here], Connector(), lambda node, transport: _ask_sudo_password())
+    ended = threading.Event()
+    ask = lambda node, transport: console.ask_unseen("sudo password for ops on here: ", withdrawn=ended.is_set)
+    fan_out([here], Connector(), ask, on_cancel=ended.set)
 except KeyboardInterrupt:
     sys.exit(130)
 """
@@ -106,7 +108,7 @@ def test_a_terminal_shows_what_is_typed_again_after_ctrl_c_at_a_password():
             preexec_fn=with_a_terminal_of_its_own,  # noqa: PLW1509 - a session begins in the child
         )  # fmt: skip
         said = b""
-        while b"sudo password of the nodes" not in said:
+        while b"sudo password for ops on here: " not in said:
             said += os.read(ours, 1000)
         while shows():
             os.sched_yield()

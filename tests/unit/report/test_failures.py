@@ -96,12 +96,13 @@ def facts(**details: str) -> dict[str, object]:
 
 def test_why_root_is_missing_is_said_where_it_is_missed() -> None:
     asks = "not root, and sudo without a password was refused: sudo: a password is required"
-    found = facts(n1="n1 (me@10.0.0.1:22): sudo refused the password", n2=asks, n3=asks, n4=asks, n5="")
+    wrong = "sudo refused the password of me ($CLUSTERCTL_SUDO_PASSWORD) on n1"
+    found = facts(n1=f"n1 (me@10.0.0.1:22): {wrong}", n2=asks, n3=asks, n4=asks, n5="")
     verdicts = {"n1": UNKNOWN, "n2": UNKNOWN, "n3": UNKNOWN, "n4": MET, "n5": UNKNOWN}
     refused, others, hint = rootless_lines(found, verdicts)  # type: ignore[arg-type]
-    assert refused == "n1: without root: me@10.0.0.1:22: sudo refused the password"
+    assert refused == f"n1: without root: me@10.0.0.1:22: {wrong}"
     assert others == f"n[2-3] (2): without root: {asks}"
-    assert "CLUSTERCTL_SUDO_PASSWORD" in hint
+    assert hint.endswith("; correct $CLUSTERCTL_SUDO_PASSWORD")
 
 
 def test_nothing_is_said_of_root_where_nothing_is_unknown() -> None:

@@ -120,7 +120,13 @@ def test_the_deadline(monkeypatch):
 
 def asking(password, where="n"):
     return Exchange(
-        where, ARGV, stdin=b"data", marker="m", prompt="ask?", password=password, may_need_sudo=True
+        where,
+        ARGV,
+        stdin=b"data",
+        marker="m",
+        prompt="ask?",
+        password=password.of("ops", where),
+        may_need_sudo=True,
     )
 
 
@@ -148,7 +154,9 @@ def test_without_a_question_the_password_is_not_sent(password):
 
 @pytest.mark.parametrize("size", [1, 5, 7, 100])
 def test_the_question_is_found_in_pieces_of_any_size_and_left_out(password, size):
-    exchange = Exchange("n", ARGV, marker="m4rk", prompt="pr0mpt", password=password, may_need_sudo=True)
+    exchange = Exchange(
+        "n", ARGV, marker="m4rk", prompt="pr0mpt", password=password.of("ops", "n"), may_need_sudo=True
+    )
     said = b"Lecture: be careful. pr0mppr0mpt and so on"
     for begin in range(0, len(said), size):
         exchange.feed_stderr(said[begin : begin + size])
@@ -169,7 +177,7 @@ def test_what_sudo_rs_writes_around_the_question_is_left_out(password):
 
 def test_a_flood_before_the_start_is_looked_through_once(password):
     exchange = Exchange(
-        "n", ARGV, marker="m4rk", prompt="c" * 27 + "f", password=password, may_need_sudo=True
+        "n", ARGV, marker="m4rk", prompt="c" * 27 + "f", password=password.of("ops", "n"), may_need_sudo=True
     )
     began = time.process_time()
     for _ in range(250):
@@ -188,18 +196,19 @@ def test_a_second_question_means_a_wrong_password_which_is_tried_nowhere_else(pa
     assert kind_of(exchange.check) is FailureKind.SUDO
     second = asking(password, "other")
     second.feed_stderr(b"ask?")
-    with pytest.raises(TransportError, match="n refused it") as raised:
+    with pytest.raises(TransportError, match=r"of ops .* on n$") as raised:
         second.take_input()
     assert "s3cret" not in str(raised.value) + repr(password) + str(raised.value.hint)
 
 
 def test_other_nodes_wait_for_the_first_to_accept(password):
-    assert password.offer("first", 1) is not None
-    assert password.offer("second", 0.01) is None, "not while the first has not answered"
+    first, second = (password.of("ops", node) for node in ("first", "second"))
+    assert first.offer(1) is not None
+    assert second.offer(0.01) is None, "not while the first has not answered"
     got = []
-    waiting = threading.Thread(target=lambda: got.append(password.offer("second", 60)))
+    waiting = threading.Thread(target=lambda: got.append(second.offer(60)))
     waiting.start()
-    password.settle("first", accepted=True)
+    first.settle(accepted=True)
     waiting.join(60)
     assert got == ["s3cret'$(x)"]
 
@@ -209,20 +218,156 @@ def test_a_node_that_gives_no_verdict_lets_the_next_one_try(password):
     first.feed_stderr(b"ask?")
     first.take_input()
     first.close()
-    assert password.offer("second", 0.1) is not None
+    assert password.of("ops", "second").offer(0.1) is not None
 
 
-def test_a_person_is_asked_once_and_only_when_needed(monkeypatch):
+@pytest.fixture
+def typing(monkeypatch):
+    """A function ``typing(*answers, expected=1) -> (password, questions)``."""
     monkeypatch.delenv(sudo.PASSWORD_VARIABLE, raising=False)
-    asked = []
-    password = SudoPassword(lambda: asked.append(1) or "typed")
-    assert password.available and not asked
-    assert password.offer("n", 1) == "typed"
-    password.settle("n", accepted=True)
-    assert password.offer("o", 1) == "typed" and len(asked) == 1
-    nobody = SudoPassword(lambda: None)
-    assert nobody.offer("n", 1) is None and not nobody.available
-    assert not SudoPassword().available
+
+    def make(*answers, expected=1):
+        left, questions = list(answers), []
+
+        def ask(question):
+            questions.append(question)
+            return left.pop(0)
+
+        return SudoPassword(ask, expected=expected), questions
+
+    return make
+
+
+def test_a_person_is_asked_once_and_only_when_needed(typing):
+    password, questions = typing("typed")
+    first = password.of("ops", "n")
+    assert first.available and not questions
+    assert first.offer(1) == "typed"
+    first.settle(accepted=True)
+    assert password.of("ops", "o").offer(1) == "typed"
+    assert [(q.user, q.nodes) for q in questions] == [("ops", ("n",))]
+    nothing, _ = typing(None)
+    assert nothing.of("ops", "n").offer(1) is None and not nothing.of("ops", "n").available
+    assert not SudoPassword().of("ops", "n").available
+    assert nothing.failure is None
+
+
+def test_a_node_that_comes_while_the_question_is_open_waits_for_the_answer(monkeypatch):
+    monkeypatch.delenv(sudo.PASSWORD_VARIABLE, raising=False)
+    opened, answer = threading.Event(), threading.Event()
+
+    def ask(_question):
+        opened.set()
+        assert answer.wait(60)
+        return "typed"
+
+    password = SudoPassword(ask)
+    first, late = password.of("ops", "first"), password.of("ops", "late")
+    got = {}
+    threads = [
+        threading.Thread(target=lambda one=one: got.update({one.node: one.offer(0.01)}))
+        for one in (first, late)
+    ]
+    threads[0].start()
+    assert opened.wait(60)
+    assert late.available, "sudo must ask there"
+    threads[1].start()
+    answer.set()
+    threads[0].join(60)
+    first.settle(accepted=True)
+    threads[1].join(60)
+    assert got == {"first": "typed", "late": "typed"}
+
+
+def test_the_question_names_the_nodes_that_need_the_password(typing):
+    password, questions = typing("typed", expected=3)
+    ones = [password.of("ops", node) for node in "abc"]
+
+    def work(one):
+        if one.offer(60) is not None:
+            one.settle(accepted=True)
+
+    threads = [threading.Thread(target=work, args=(one,)) for one in ones]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [sorted(q.nodes) for q in questions] == [["a", "b", "c"]]
+
+
+def test_a_typed_password_has_three_tries_on_one_node(typing):
+    password, questions = typing("one", "two", "three")
+    one, other = password.of("ops", "n"), password.of("ops", "o")
+    tried = []
+
+    def refuses():
+        given = one.offer(1)
+        if given is not None:
+            tried.append(given)
+            one.settle(accepted=False)
+        raise TransportError(one.failure("n"))
+
+    with pytest.raises(TransportError, match=r"^n: sudo refused the password of ops on n$") as raised:
+        one.retried(refuses)
+    assert "n only" in str(raised.value.hint) and sudo.PASSWORD_VARIABLE not in str(raised.value.hint)
+    assert tried == ["one", "two", "three"]
+    assert [(q.refused_by, q.left) for q in questions] == [(None, 3), ("n", 2), ("n", 1)]
+    assert other.offer(1) is None and len(questions) == 3
+    assert (
+        password.failure is not None and password.failure.message == "sudo refused the password of ops on n"
+    )
+
+
+def test_a_sudo_that_ends_after_one_wrong_password_has_refused_it(typing):
+    password, _ = typing("wrong", None)
+    exchange = asking(password)
+    exchange.feed_stderr(b"ask?")
+    exchange.take_input()
+    exchange.feed_stderr(b"\nsudo: 1 incorrect password attempt\n")
+    with pytest.raises(TransportError, match="refused the password of ops"):
+        exchange.completed(1)
+
+
+def test_each_account_has_a_password_of_its_own(typing):
+    password, questions = typing("of ops", "of root2")
+    for user in ("ops", "root2"):
+        one = password.of(user, f"n-{user}")
+        assert one.offer(1) == f"of {user}"
+        one.settle(accepted=True)
+    assert [q.user for q in questions] == ["ops", "root2"]
+
+
+def test_a_node_with_another_password_gets_the_accepted_one_once(password):
+    first, other = password.of("ops", "n"), password.of("ops", "o")
+    first.offer(1)
+    first.settle(accepted=True)
+    assert other.offer(1) is not None
+    other.settle(accepted=False)
+    assert other.offer(1) is None
+    assert other.failure("o").message == "o: sudo refused the password of ops, which n accepted"
+    assert first.offer(1) is not None and password.failure is None
+
+
+def test_a_closed_connection_does_not_wait_for_the_answer(monkeypatch):
+    monkeypatch.delenv(sudo.PASSWORD_VARIABLE, raising=False)
+    opened = threading.Event()
+
+    def ask(question):
+        opened.set()
+        while not question.withdrawn():
+            time.sleep(0.01)
+
+    password = SudoPassword(ask)
+    ones = [password.of("ops", node) for node in "ab"]
+    threads = [threading.Thread(target=one.offer, args=(60,)) for one in ones]
+    threads[0].start()
+    assert opened.wait(60)
+    threads[1].start()
+    for one in reversed(ones):
+        one.withdraw()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 @pytest.mark.parametrize(
