@@ -83,8 +83,8 @@ class RequestPlan:
         """Return a fault for each requirement that a node does not meet."""
         needs = Needs(
             mpirun=choose.family(self.launcher.name), srun=self.launcher.by_slurm,
-            torch=self.program.torch or self.launcher.name == "torchrun", perf=self.program.perf,
-            program=program_of(self.request.collective), collective_core=self._needs_core(),
+            torch=(self.program.torch and not self._core_instead_of_torch) or self.launcher.name == "torchrun",
+            perf=self.program.perf, program=program_of(self.request.collective), collective_core=self._needs_core(),
             gpus=self.library if backend(self.library) in ("nccl", "accl") else None,
             library=self.library,
         )  # fmt: skip
@@ -97,10 +97,22 @@ class RequestPlan:
         """Return how to do without collective_core if every rank needs it, else None."""
         if self.library == "nccl+ccore":
             return "choose --library nccl"
+        if self._core_instead_of_torch:
+            return "choose --library gloo, which needs torch"
         # The inventory may name another build than that of the installed package.
         if self.library != "ccore" or self.training is None or "CCORE_LIBRARY" in agreed_env(self._nodes()):
             return None
         return "choose --api ddp" if self.training.api == "horovod" else "choose --library gloo"
+
+    @property
+    def _core_instead_of_torch(self) -> bool:
+        """Tell whether a node lacks torch and would not need it if collective_core's own programs were on all nodes."""
+        request = self.request
+        return (
+            self.library == "ccore" and self.program.torch and self.training is None and not self.on_gpus
+            and not (request.same_program or request.oversubscribe or request.proving)
+            and any(answer.torch is None for answer in self.answers)
+        )  # fmt: skip
 
     def notes(self) -> tuple[str, ...]:
         """Return warnings that do not prevent the launch."""

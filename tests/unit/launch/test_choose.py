@@ -174,6 +174,15 @@ def test_many_ranks_on_few_cores_are_announced():
     assert note == "2 ranks share 1 GPU(s), so the figures are not those of as many GPUs"
 
 
+def test_ccore_without_collective_core_and_torch_asks_for_the_smaller_one():
+    """Its own programs measure host memory without torch."""
+    asked = Request(None, {}, 2, None, "ccore", None, "local", 60.0)
+    bare = ready(found={"torch": None, "core_perf": None})
+    (fault,) = planned(asked, [bare], LaunchIdentity.new("t0ken", "f00d")).unmet()
+    assert fault.message.startswith("n1: collective_core is not installed for ")
+    assert "-m pip install collective_core; or choose --library gloo" in fault.hint
+
+
 def test_nccl_without_a_gpu_is_refused_before_a_rank_starts():
     asked = Request(None, {}, 2, None, "nccl", None, None, 60.0)
     (fault,) = planned(asked, [ready()], LaunchIdentity.new("t0ken", "f00d")).unmet()
