@@ -75,7 +75,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the run folders of commands without an inventory out of the state directory of the user who runs the tests."""
+    """Keep the run folders of commands without an inventory out of the state directory of the tests' user."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
