@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -88,6 +88,17 @@ def fold(names: Iterable[str]) -> str:
 def fold_counted(names: Collection[str], noun: str = "") -> str:
     """Return names folded, with their number and ``noun`` if there are several: ``gpu[01-04] (4)``."""
     return fold(names) + (f" ({len(names)}{noun})" if len(names) > 1 else "")
+
+
+def fold_shares(shares: Mapping[str, int]) -> str:
+    """Return how many of something each name has, names with equal numbers folded: ``gpu[01-03] (2 each), gpu04 (1)``.
+
+    The order is that of the first name of each number.
+    """
+    by_count = grouped((count, name) for name, count in shares.items())
+    return ", ".join(
+        f"{fold(names)} ({count}{' each' if len(names) > 1 else ''})" for count, names in by_count.items()
+    )
 
 
 class _Item:

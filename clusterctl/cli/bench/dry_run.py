@@ -36,7 +36,7 @@ def run(session: Session, requests: Sequence[Request], variants: Sequence[Varian
                 continue
             answers_of[key], faults = runner.prepare({}, program_of(request.collective), request.library)
             if faults:
-                return _failed(faults, as_json=as_json)
+                return _failed(faults, session, as_json=as_json)
     shown: list[str] = []
     launches: list[dict[str, Any]] = []
     for one, request in wished:
@@ -45,7 +45,7 @@ def run(session: Session, requests: Sequence[Request], variants: Sequence[Varian
             console.talk(f"note: {note}")
         faults = chosen.unmet()
         if faults:
-            return _failed(faults, as_json=as_json)
+            return _failed(faults, session, as_json=as_json)
         planned = chosen.launches()
         if len(requests) > 1:
             shown.append(f"# {chosen.sweep.title}")
@@ -66,7 +66,8 @@ def run(session: Session, requests: Sequence[Request], variants: Sequence[Varian
     return 0
 
 
-def _failed(faults: Sequence[Fault], *, as_json: bool) -> int:
+def _failed(faults: Sequence[Fault], session: Session, *, as_json: bool) -> int:
+    from clusterctl.cli.bench.run import say_without
     from clusterctl.documents.launch import PlannedLaunches
     from clusterctl.report.text.failures import fault_lines
     from clusterctl.results.model import exit_code, fault_document
@@ -77,4 +78,5 @@ def _failed(faults: Sequence[Fault], *, as_json: bool) -> int:
         console.emit_json(document.document())
     for line in fault_lines(failures):
         console.talk(line)
+    say_without(faults, session.inventory.nodes)
     return exit_code(tuple(faults))

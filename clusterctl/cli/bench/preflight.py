@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 def run(session: Session, request: Request, runs: Path | None, label: str | None, *, as_json: bool) -> int:
     """Run the checks, report how far they came, and return the exit code."""
     from clusterctl.cli.bench.live import LiveRun
-    from clusterctl.cli.bench.run import runner_of, terminable
+    from clusterctl.cli.bench.run import runner_of, say_without, terminable
     from clusterctl.documents.launch import Launch
     from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.ladder import Ladder
-    from clusterctl.results.model import exit_code
+    from clusterctl.report.text.failures import fault_hints
+    from clusterctl.results.model import exit_code, fault_document
     from clusterctl.rundir import RunDir
 
     folder = RunDir.create("preflight", runs, label)
@@ -34,8 +35,9 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
         console.emit_json(found)
     else:
         console.data(table(climbed))
-    for hint in dict.fromkeys(fault.hint for fault in climbed.faults if fault.hint):
+    for hint in fault_hints(map(fault_document, climbed.faults)):
         console.talk(f"hint: {hint}")
+    say_without(climbed.faults, session.inventory.nodes)
     if climbed.launches and climbed.faults:
         console.talk(f"hint: for other errors in the logs: clusterctl explain {folder.path}")
     console.talk(f"run folder: {folder.path}")
@@ -61,9 +63,15 @@ def document(climbed: Climbed, run_id: str) -> dict[str, Any]:
 
 
 def table(climbed: Climbed) -> str:
-    """Return one line for each rung, and each further fault of the rung that failed."""
+    """Return one line for each rung, and each further failure of the rung that failed."""
+    from clusterctl.report.text.failures import fault_messages
     from clusterctl.report.text.table import columns
+    from clusterctl.results.model import fault_document
 
-    rows = [[rung.name, rung.status, rung.detail] for rung in climbed.rungs]
-    further = [f"also: {fault.message}" for fault in climbed.faults[1:]]
+    said = [message for _, message in fault_messages(map(fault_document, climbed.faults))]
+    rows = [
+        [rung.name, rung.status, said[0] if rung.status == "failed" else rung.detail]
+        for rung in climbed.rungs
+    ]
+    further = [f"also: {message}" for message in said[1:]]
     return "\n".join([columns(["rung", "", ""], rows, left=(0, 1, 2)), *further])

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from clusterctl.cli.session import Session
     from clusterctl.documents.bench import BenchResult
     from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.inventory.model import Node
     from clusterctl.launch.base import LaunchPlan
     from clusterctl.launch.request import Request
     from clusterctl.launch.run import Runner
@@ -42,6 +43,7 @@ class Ended:
     result: BenchResult
     record: Record
     faults: tuple[Fault, ...]
+    nodes: Sequence[Node]
 
     @property
     def exit_code(self) -> int:
@@ -157,13 +159,22 @@ def measure(
     document = result.document()
     run.write("results", document)
     record = bench_store.store(run, document, [command.line for command in commands])
-    return Ended(run, result, record, measured.faults)
+    return Ended(run, result, record, measured.faults, session.inventory.nodes)
 
 
 def _launches(request: Request, variants: int, repeats: int) -> int | None:
     """Return the number of launches of a run; None if it depends on the nodes."""
     points = 1 if request.training is None else len(request.points) if request.points else None
     return None if points is None else points * max(1, variants) * repeats
+
+
+def say_without(faults: Sequence[Fault], nodes: Sequence[Node]) -> None:
+    """Print the command line that leaves out the unreachable nodes, if they kept the others from a launch."""
+    from clusterctl.benchmarks.base import FaultKind
+
+    down = [fault.node for fault in faults if fault.kind is FaultKind.NODE_UNREACHABLE and fault.node]
+    if down and set(down) < {node.name for node in nodes}:
+        console.talk(f"hint: to leave out the nodes that cannot be used: {interrupt.without(down)}")
 
 
 def say_end(ended: Ended) -> None:
@@ -173,6 +184,7 @@ def say_end(ended: Ended) -> None:
 
     for line in fault_lines(map(fault_document, ended.faults)):
         console.talk(line)
+    say_without(ended.faults, ended.nodes)
     if ended.faults and any(ended.run.path.rglob("*.log")):
         console.talk(f"hint: for other errors in the logs: clusterctl explain {ended.run.path}")
     console.talk(f"run folder: {ended.run.path}")

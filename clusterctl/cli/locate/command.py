@@ -125,7 +125,7 @@ def locate(
         _write_hostfile(hostfile_without, session, document)
     if html is not None:
         _write_page(html, document, told)
-    _say_failures(run, found)
+    _say_failures(run, found, session)
     raise typer.Exit(results.exit_code(found))
 
 
@@ -171,12 +171,14 @@ def _measured(
     return run, found
 
 
-def _say_failures(run: RunDir, found: LocateRun) -> None:
+def _say_failures(run: RunDir, found: LocateRun, session: Session) -> None:
+    from clusterctl.cli.bench.run import say_without
     from clusterctl.report.text.failures import fault_lines
     from clusterctl.results.model import fault_document
 
     for line in fault_lines(map(fault_document, found.faults)):
         console.talk(line)
+    say_without(found.faults, session.inventory.nodes)
     console.talk(f"run folder: {run.path}")
 
 

@@ -80,11 +80,11 @@ def changes_nothing(*, can_limit: bool = True) -> Iterator[None]:
     except KeyboardInterrupt:
         tell("No node was changed.")
         if _interrupt.awaited and can_limit:
-            tell(f"To leave out the nodes that did not answer: {_without(_interrupt.awaited)}")
+            tell(f"To leave out the nodes that did not answer: {without(_interrupt.awaited)}")
         raise
 
 
-def _without(nodes: Sequence[str]) -> str:
+def without(nodes: Sequence[str]) -> str:
     """Return the command line, limited to the other nodes."""
     from clusterctl.inventory import nodeset
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.documents.bench import BenchResult
+from clusterctl.inventory import nodeset
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.table import columns, halves_above, loss, size
 
@@ -13,11 +16,8 @@ def _figure(value: float | None, digits: int = 2) -> str:
 
 
 def _where(result: BenchResult) -> str:
-    hosts: dict[str, int] = {}
-    for rank in result.proof.get("ranks", ()):
-        hosts[rank["host"]] = hosts.get(rank["host"], 0) + 1
-    on = ", ".join(f"{host} ({count})" for host, count in hosts.items())
-    return f"ranks on: {on}" if on else "no rank reported its host"
+    hosts = Counter(rank["host"] for rank in result.proof.get("ranks", ()))
+    return f"ranks on: {nodeset.fold_shares(hosts)}" if hosts else "no rank reported its host"
 
 
 def collective(result: BenchResult) -> str:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clusterctl.report.text.folding import Kinds, named, shape
+from clusterctl.inventory import nodeset
+from clusterctl.report.text.folding import NAME, Kinds, named, shape, without_name
 from clusterctl.transport import sudo
 
 if TYPE_CHECKING:
@@ -58,26 +59,47 @@ def failure_lines(failures: Mapping[str, Failure]) -> Iterator[str]:
 
 
 def fault_lines(faults: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the failures of a run and then the hints, each once; nodes with the same failure share a line.
+    """Yield the failures of a run and then the hints, each once; nodes with the same failure or hint share a line.
 
     Each fault is an entry of a ``clusterctl.bench/1`` document's ``proof``.
     """
+    every = list(faults)
+    yield from (f"failed: {kind}: {message}" for kind, message in fault_messages(every))
+    yield from (f"hint: {hint}" for hint in fault_hints(every))
+
+
+def fault_messages(faults: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield kind and message of each failure; messages that differ by node names only appear once with a node set."""
     alike: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for fault in (every := list(faults)):
+    for fault in faults:
         message, node = fault["message"], fault.get("node")
         like = message
         # Failures of ranks are listed separately, because the rank matters.
         if isinstance(node, str) and fault.get("rank") is None:
             like = shape(_PLACE.sub("", message).replace(node, ""))
         alike.setdefault((fault["kind"], like), []).append(fault)
-    for first, *others in alike.values():
-        nodes = list(
-            dict.fromkeys(fault["node"] for fault in others if fault.get("node") != first.get("node"))
-        )
-        more = f" [same on {named(nodes, _ALL_NAMES)}; names and numbers differ]" if nodes else ""
-        yield f"failed: {first['kind']}: {first['message']}{more}"
-    for hint in dict.fromkeys(fault["hint"] for fault in every if fault.get("hint")):
-        yield f"hint: {hint}"
+    for (kind, _), group in alike.items():
+        first = group[0]["message"]
+        by_node = {fault["node"]: fault["message"] for fault in reversed(group) if fault.get("node")}
+        nodes = list(reversed(by_node))
+        texts = {without_name(message, node) for node, message in by_node.items()}
+        if len(nodes) > 1 and len(texts) == 1:
+            yield kind, texts.pop().replace(NAME, nodeset.fold(nodes))
+        elif len(nodes) > 1:
+            yield kind, f"{first} [same on {named(nodes[1:], _ALL_NAMES)}; names and numbers differ]"
+        else:
+            yield kind, first
+
+
+def fault_hints(faults: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the hints of failures; those that differ by node names only appear once with a node set."""
+    alike: dict[str, dict[str, str]] = {}
+    for fault in faults:
+        if hint := fault.get("hint"):
+            node = fault.get("node") or ""
+            alike.setdefault(without_name(hint, node) if node else hint, {}).setdefault(node, hint)
+    for text, hints in alike.items():
+        yield text.replace(NAME, nodeset.fold(hints)) if len(hints) > 1 else next(iter(hints.values()))
 
 
 def rootless_lines(

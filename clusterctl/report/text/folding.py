@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from clusterctl.inventory import nodeset
 
 NAMES_CHARACTERS = 44
+NAME = "\0"
 # Parts that differ between nodes in the same state: numbers, addresses, quoted names, device names.
 _OWN = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|\b[A-Za-z_.-]*\d[\w.:/+-]*")
 
@@ -23,6 +24,15 @@ def named(names: Sequence[str], limit: int = NAMES_CHARACTERS) -> str:
 def shape(text: str) -> str:
     """Return the text without the parts that differ between nodes in the same state."""
     return _OWN.sub("#", text)
+
+
+def without_name(text: str, node: str) -> str:
+    """Return a node's text with ``NAME`` instead of its name, and without the address in parentheses after it."""
+    name = rf"(?<![\w.-]){re.escape(node)}(?![\w-]|\.\w)"
+    head, found, rest = re.sub(rf"{name}(?: \([^()\n]*\))?", NAME, text, count=1).partition(NAME)
+    # Messages of transports begin with the name, which the words before them may have said already.
+    rest = re.sub(rf"{name}(?: \([^()\n]*\))?: ", "", rest)
+    return head + found + re.sub(name, NAME, rest)
 
 
 class Kinds:

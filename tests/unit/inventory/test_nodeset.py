@@ -118,3 +118,8 @@ def test_any_text_expands_or_is_refused(text: str) -> None:
     except NodeSetError:
         return
     assert 1 <= len(names) <= nodeset.MAX_NODES
+
+
+def test_shares_of_names_are_folded_by_their_number():
+    assert nodeset.fold_shares({f"gpu{number:02d}": 8 for number in range(1, 65)}) == "gpu[01-64] (8 each)"
+    assert nodeset.fold_shares({"n1": 2, "n2": 1, "n3": 2, "vm": 4}) == "n[1,3] (2 each), n2 (1), vm (4)"

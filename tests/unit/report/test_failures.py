@@ -135,10 +135,27 @@ def test_of_a_run_nodes_that_failed_alike_share_a_line_and_ranks_do_not() -> Non
         {"kind": "rank-died", "node": "alpha", "rank": rank, "hint": None, "message": f"rank {rank} died"}
         for rank in (0, 1)
     ]
-    others = "[same on beta,gpu7 (2); names and numbers differ]"
     assert list(fault_lines([*away, *died])) == [
-        f"failed: node-unreachable: {away[0]['message']} {others}",
+        "failed: node-unreachable: alpha,beta,gpu7 cannot be used: connection refused",
         "failed: rank-died: rank 0 died",
         "failed: rank-died: rank 1 died",
         "hint: is sshd running?",
     ]
+
+
+def test_failures_and_hints_of_a_run_that_differ_by_node_names_only_are_one_line_with_a_node_set() -> None:
+    names = [f"gpu{number:02d}" for number in range(2, 65)]
+    denied = [
+        {"kind": "ssh-mesh", "node": name, "rank": None, "hint": f"add gpu01's key on {name}",
+         "message": f"gpu01 cannot reach {name} (10.0.0.{number}) by SSH: Permission denied (publickey)."}
+        for number, name in enumerate(names)
+    ]  # fmt: skip
+    assert list(fault_lines(denied)) == [
+        "failed: ssh-mesh: gpu01 cannot reach gpu[02-64] by SSH: Permission denied (publickey).",
+        "hint: add gpu01's key on gpu[02-64]",
+    ]
+    slow = [{**one, "message": f"{one['message']} after {index} s"} for index, one in enumerate(denied[:2])]
+    assert next(fault_lines(slow)).endswith("after 0 s [same on gpu03; names and numbers differ]")
+    # A name is not found within another one.
+    within = [{**denied[0], "node": name, "message": f"{name}0 and {name}: lost"} for name in ("n1", "n2")]
+    assert next(fault_lines(within)).endswith("n10 and n1: lost [same on n2; names and numbers differ]")

@@ -93,7 +93,7 @@ def test_the_shape_of_a_scaling_curve():
     assert table.render(not_started).splitlines()[0] == "resnet50: no rank was started"
     assert table.render(result).splitlines() == [
         "resnet50, library nccl, launcher openmpi",
-        "ranks on: gpu1 (1), gpu2 (1)",
+        "ranks on: gpu[1-2] (1 each)",
         "ranks  nodes  images/s  images/s per rank  efficiency",
         "    1      1     819.0        819.0 +-2.0     100.00%",
         "    8      1    6469.0        808.6 +-3.0      98.73%",
