@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from clusterctl.errors import LaunchError
+from clusterctl.facts.model.launch import MeshKey
 from clusterctl.inventory.interfaces import Interfaces
 from clusterctl.launch import processes
 from clusterctl.launch.attribution import Reader
@@ -43,6 +44,7 @@ class Placement:
     """Hold one node's share: inventory name, host name, SSH address for its peers, and number of ranks.
 
     ``slots`` is how many ranks the node takes (None: its share); ``local``: it is the machine of clusterctl.
+    ``host_keys`` are those that its peers shall expect: type and key.
     """
 
     node: str
@@ -53,6 +55,7 @@ class Placement:
     ranks: int
     slots: int | None = None
     local: bool = False
+    host_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class LaunchPlan:
     means a launch that a person starts by hand: it has no files, and clusterctl neither finds nor ends its ranks.
     A variable in ``env`` with the value None is inherited from the launching process, which receives ``secrets`` on
     standard input (:func:`start_script`).
+    ``known_hosts``, ``identity_file`` and ``mesh_keys`` are files of the launching node.
     ``mark`` is random and part of the tags before ranks' lines (:mod:`launch.attribution`); ranks never receive it.
     """
 
@@ -80,6 +84,7 @@ class LaunchPlan:
     python: str = "python3"
     known_hosts: tuple[str, ...] = ()
     identity_file: str | None = None
+    mesh_keys: tuple[MeshKey, ...] = ()
     secrets: tuple[tuple[str, str], ...] = ()
 
     @property

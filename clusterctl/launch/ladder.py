@@ -14,6 +14,7 @@ from typing import Any, Literal
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.collective import CollectiveSweep
 from clusterctl.benchmarks.sweep_sizes import check_sizes
+from clusterctl.inventory import nodeset
 from clusterctl.launch import failure
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
@@ -103,7 +104,7 @@ class Ladder:
             why = f"{plan.launcher.name} does not use SSH between nodes" if peers else "one node"
             self._rungs += [Rung(RUNGS[2], "not-needed", why), Rung(RUNGS[3], "not-needed", why)]
             return
-        mesh = self._runner.check_mesh(plan, answers)
+        mesh = self._runner.check_mesh(plan)
         self._rung(mesh.faults, f"from {plan.placements[0].node} to {peers} peer(s)")
         by_rdma = {answer.node.name for answer in answers if answer.evidence.rdma_ports}
         low = {node: limit for node, limit in mesh.memlock.items() if limit != "unlimited"}
@@ -131,7 +132,7 @@ class Ladder:
         hosts = {rank: text.split()[-1] for rank, text in outcome.stdout_by_rank.items() if text.split()}
         seen = [RankProof(rank, host, 0, "") for rank, host in hosts.items()]
         self._fall(faults or failure.check_ranks(seen, plan.np))
-        return ", ".join(f"{host} x{count}" for host, count in Counter(hosts.values()).items())
+        return nodeset.fold_shares(Counter(hosts.values()))
 
     def _eight_bytes(self, plan: LaunchPlan) -> None:
         causes, outcome = self._launch(plan, "8-bytes")

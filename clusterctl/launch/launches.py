@@ -12,7 +12,6 @@ from clusterctl.launch import failure
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.launched import document
-from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.run import Runner
 from clusterctl.launch.viewer import Step
 from clusterctl.transport.base import HostMap
@@ -43,14 +42,12 @@ class Launches:
         """Return the launches so far, in the form of launch.json."""
         return tuple(self._documents)
 
-    def run(
-        self, plan: LaunchPlan, answers: Sequence[Readiness], step: Step, logs: Path
-    ) -> tuple[Outcome | None, tuple[Fault, ...]]:
+    def run(self, plan: LaunchPlan, step: Step, logs: Path) -> tuple[Outcome | None, tuple[Fault, ...]]:
         """Run a measured launch; without an outcome, SSH between its nodes does not work."""
         if self._before is None:
             self._before = self._runner.health()
         self._starting(plan)
-        faults = self.unmeshed(plan, answers)
+        faults = self.unmeshed(plan)
         if faults:
             self._documents.append(document(plan, None))
             return None, faults
@@ -61,9 +58,9 @@ class Launches:
         self._starting(plan)
         return self._followed(step_of(plan, title), plan, logs)
 
-    def unmeshed(self, plan: LaunchPlan, answers: Sequence[Readiness]) -> tuple[Fault, ...]:
+    def unmeshed(self, plan: LaunchPlan) -> tuple[Fault, ...]:
         """Return why SSH between the nodes does not work, for a launcher that needs it."""
-        return self._runner.check_mesh(plan, answers).faults if plan.launcher.over_ssh else ()
+        return self._runner.check_mesh(plan).faults if plan.launcher.over_ssh else ()
 
     def _followed(self, step: Step, plan: LaunchPlan, logs: Path) -> tuple[Outcome, tuple[Fault, ...]]:
         """Run a launch while the viewer shows it."""

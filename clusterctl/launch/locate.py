@@ -165,7 +165,7 @@ def run(
     names = chosen.library, chosen.launcher.name, rails or _only_interface(chosen)
     faults = chosen.unmet()
     if not faults and plan.launcher.over_ssh:
-        faults = runner.check_mesh(plan, chosen.answers).faults
+        faults = runner.check_mesh(plan).faults
     if faults:
         return LocateRun(Located(RankFleet.of(plan.node_of_rank)), *names, (), 0.0, faults)
     idle_gpus = _gpus_not_measured(chosen)

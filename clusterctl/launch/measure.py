@@ -158,7 +158,7 @@ class Measurement:
             training=training, total=None if training else len(wanted_sizes(chosen.sweep)),
             point=point, points=points, turn=self._turn or Turn(),
         )  # fmt: skip
-        return self._launches.run(plan, chosen.answers, step, logs)
+        return self._launches.run(plan, step, logs)
 
     def _collective(self, chosen: RequestPlan, swept: CollectiveSweep, plan: LaunchPlan) -> Measured:
         outcome, causes = self._launch(chosen, plan)
@@ -215,7 +215,7 @@ class Measurement:
         if found is None:
             return None
         extra, rails = found
-        faults = self._launches.unmeshed(extra, chosen.answers)
+        faults = self._launches.unmeshed(extra)
         if not faults:
             outcome, causes = self._launches.additional(extra, "pairs of nodes", self._logs / "pairs")
             slow, located = slow_parts.parse(extra, outcome, rails)

@@ -267,6 +267,7 @@ def launch(
             Placement(
                 a.node.name, a.host, a.ssh_address, a.ssh_port or a.node.port, a.node.user, count,
                 slots=max(a.slots, count) if oversubscribe else a.slots, local=a.node.connection == "local",
+                host_keys=a.host_keys,
             )
             for a, count in used
         ),
@@ -280,6 +281,7 @@ def launch(
         python=_python(members, launcher.name) if identity else "python3",
         known_hosts=(first.known_hosts,) if first.known_hosts else (),
         identity_file=first.identity,
+        mesh_keys=first.mesh_keys,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from clusterctl import core_wheel
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.collective import sibling
 from clusterctl.errors import LaunchError
-from clusterctl.facts.model.launch import InstalledLibrary
+from clusterctl.facts.model.launch import InstalledLibrary, MeshKey
 from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
@@ -68,6 +68,7 @@ class Readiness:
     core_perf: str | None
     ports: frozenset[int]
     host_keys: tuple[str, ...]
+    """The host keys that the other nodes shall expect: type and key."""
     identity: str | None
     known_hosts: str | None
     fault: str | None
@@ -84,6 +85,8 @@ class Readiness:
     """What the node has for GPUDirect RDMA."""
     nccl: tuple[str, ...] = ()
     """The versions of NCCL on its disk."""
+    mesh_keys: tuple[MeshKey, ...] = ()
+    """The account's keys for logins to other nodes, in the order in which ssh tries them."""
     imex: bool = False
     """Whether its NVLinks may lead to other nodes."""
 

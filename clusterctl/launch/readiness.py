@@ -7,6 +7,7 @@ from clusterctl.errors import LaunchError
 from clusterctl.facts.base import malformed
 from clusterctl.facts.catalog import is_complete
 from clusterctl.facts.model.host import CpuTopology
+from clusterctl.facts.model.launch import MeshKey
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Node
 from clusterctl.launch import foreign_library, node_links
@@ -34,9 +35,12 @@ def values(
     }
 
 
-def of_facts(node: Node, facts: NodeFacts, fault: str | None = None) -> Readiness:
+def of_facts(
+    node: Node, facts: NodeFacts, fault: str | None = None, host_key: str | None = None
+) -> Readiness:
     """Return what a launch uses of a node's facts of ``READS``; ``fault``: why its directory cannot be created.
 
+    ``host_key`` is the one that the controller verified at its login, as ``type base64``; None without a login.
     Raise LaunchError if these facts are incomplete or malformed, or if ``socket_ifname`` only excludes an interface.
     """
     session, programs = facts.session, facts.launch
@@ -75,9 +79,10 @@ def of_facts(node: Node, facts: NodeFacts, fault: str | None = None) -> Readines
         core_perf=python.core_perf if python else None,
         library=python.library if python else None,
         ports=frozenset(session.listening.or_else(())),
-        host_keys=session.host_keys,
+        host_keys=session.keys_to_pin(host_key),
         identity=programs.identity,
         known_hosts=programs.known_hosts,
+        mesh_keys=_own_first(programs.mesh_keys, node),
         fault=fault,
         cpu_model=_cpu_model(facts.cpu.topology.value),
         srun=programs.srun,
@@ -89,6 +94,11 @@ def of_facts(node: Node, facts: NodeFacts, fault: str | None = None) -> Readines
         imex=any("imex" in device for device in facts.gpu.fabric_devices),
         evidence=evidence,
     )
+
+
+def _own_first(keys: tuple[MeshKey, ...], node: Node) -> tuple[MeshKey, ...]:
+    """Return the mesh keys, those of the mesh that the inventory names first."""
+    return tuple(sorted(keys, key=lambda key: key.mesh != node.requirements.ssh_mesh.name))
 
 
 def _cores(allowed: tuple[int, ...] | None, topology: CpuTopology | None) -> int:

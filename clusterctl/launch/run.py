@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,8 +20,17 @@ from clusterctl.facts.model.health import Health
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.snapshot import snapshot
 from clusterctl.inventory.model import Node
-from clusterctl.launch import leftovers, nccl_dumps, notices, open_files, processes, readiness, ssh_mesh
-from clusterctl.launch.base import LaunchPlan, start_script
+from clusterctl.launch import (
+    foreign_library,
+    leftovers,
+    nccl_dumps,
+    notices,
+    open_files,
+    processes,
+    readiness,
+    ssh_mesh,
+)
+from clusterctl.launch.base import LaunchPlan, Placement, start_script
 from clusterctl.launch.environment import Library
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.identity import LaunchIdentity
@@ -84,7 +94,9 @@ class Runner:
         self._fanout = fanout
         self._known_hosts = known_hosts
         self._on_facts = on_facts
-        self._touched: tuple[Node, ...] = ()
+        self._touched: dict[str, Node] = {}
+        self._ready: dict[tuple[str, str], tuple[Readiness, ...]] = {}
+        self._meshes: dict[tuple[Placement, ...], Mesh] = {}
         self._kept = Kept(len(self._nodes))
         self._controller = leftovers.this_controller()
         self._dumping: dict[str, int] = {}
@@ -107,7 +119,13 @@ class Runner:
         perf_program: str = "all_reduce_perf",
         library: Library | None = None,
     ) -> tuple[tuple[Readiness, ...], tuple[Fault, ...]]:
-        """Gather every node's facts and copy the files into its launch directory, over one connection per node."""
+        """Gather every node's facts and copy the files into its launch directory, over one connection per node.
+
+        The answers of all nodes are kept until a launch fails: later launches of the run need the same facts and files.
+        """
+        asked = perf_program, foreign_library.wanted(library)
+        if asked in self._ready:
+            return self._ready[asked], ()
         gathered: dict[str, NodeFacts] = {}
 
         def work(node: Node, transport: Transport) -> Readiness:
@@ -117,16 +135,16 @@ class Runner:
             facts = gather(transport, node, _PROBE_TIMEOUT_S, subjects=self.reads, values=values, sudo=False)
             gathered[node.name] = facts
             fault = None
+            self._touched[node.name] = node
             if not leftovers.claim(transport, self.directory, self._controller):
                 fault = f"cannot make {self.directory}"
             with understanding(node.name, "what it has"):
-                answer = readiness.of_facts(node, facts, fault)
+                answer = readiness.of_facts(node, facts, fault, transport.host_key)
             if fault is None:
                 for name, data in staged.items():
                     transport.put(data, f"{self.directory}/{name}", mode=0o600)
             return answer
 
-        self._touched = self._nodes
         self.viewer.probing([node.name for node in self._nodes])
         outcome = fan_out(
             self._nodes, self._kept.over(self._connect), work, fanout=self._fanout, release=self._kept.release,
@@ -141,39 +159,48 @@ class Runner:
                 FaultKind.NODE_UNREACHABLE,
                 f"{name} cannot be used: {failure.message}",
                 node=name,
-                hint=failure.hint or "fix the node, or exclude it with --limit",
+                hint=failure.hint or "fix the node",
             )
             for name, failure in outcome.failures.items()
         )
-        return tuple(outcome.values_by_node.values()), faults
+        answers = tuple(outcome.values_by_node.values())
+        if not faults:
+            self._ready[asked] = answers
+        return answers, faults
 
     def health(self) -> HostMap[Health]:
         """Return the health of every node: before a launch over the connections of ``prepare``, without a login."""
         connect = self._kept.over(self._connect)
         return snapshot(self._nodes, connect, fanout=self._fanout, release=self._kept.release)
 
-    def check_mesh(self, plan: LaunchPlan, answers: Sequence[Readiness]) -> Mesh:
-        """Write the ssh_config to the launching node; from there, test SSH and the memlock limit of every peer."""
+    def check_mesh(self, plan: LaunchPlan) -> Mesh:
+        """Write the ssh_config to the launching node; from there, test SSH and the memlock limit of every peer.
+
+        The result is kept for launches on the same nodes until a launch fails.
+        """
         if len(plan.placements) < 2:
             return Mesh()
+        path = tuple(replace(placement, ranks=0, slots=None) for placement in plan.placements)
+        found = self._meshes.get(path) or self._test_mesh(plan)
+        if not found.faults:
+            self._meshes[path] = found
+        return found
+
+    def _test_mesh(self, plan: LaunchPlan) -> Mesh:
         self.viewer.meshing(len(plan.placements))
-        keys = {answer.node.name: answer.host_keys for answer in answers}
-        files = {
-            ssh_mesh.CONFIG_FILE: ssh_mesh.config(plan).encode(),
-            ssh_mesh.KNOWN_HOSTS_FILE: ssh_mesh.known_hosts(plan.placements[1:], keys).encode(),
-        }
-        transport = self._connect(self._node(plan.placements[0].node))
+        launching = self._node(plan.placements[0].node)
+        transport = self._connect(launching)
         try:
-            for name, data in files.items():
+            for name, data in ssh_mesh.files(plan).items():
                 transport.put(data, f"{plan.directory}/{name}", mode=0o600)
             done = transport.run(_SHELL, stdin=ssh_mesh.probe(plan).encode(), timeout_s=_MESH_TIMEOUT_S)
         except TransportError as error:
-            launching = plan.placements[0].node
-            fault = Fault(FaultKind.NODE_UNREACHABLE, error.message, node=launching, hint=error.hint)
+            fault = Fault(FaultKind.NODE_UNREACHABLE, error.message, node=launching.name, hint=error.hint)
             return Mesh((fault,))
         finally:
             transport.close()
-        return Mesh(ssh_mesh.faults(plan, done.text), ssh_mesh.memlock_of(plan, done.text))
+        faults = ssh_mesh.faults(plan, done.text, required=launching.requirements.ssh_mesh.require)
+        return Mesh(faults, ssh_mesh.memlock_of(plan, done.text))
 
     def run(self, plan: LaunchPlan, logs: Path) -> Outcome:
         """Start the ranks and wait for their end or the deadline; end all remaining ranks before returning."""
@@ -284,6 +311,9 @@ class Runner:
 
     def _end(self, plan: LaunchPlan) -> dict[str, str]:
         """End remaining processes of the launch on every node; return the nodes that do not answer, and why."""
+        # What the nodes have now may differ, and the next launch of the run should find that.
+        self._ready.clear()
+        self._meshes.clear()
 
         def work(_: Node, transport: Transport) -> str:
             script = processes.end_script(plan.token, _END_GRACE_S)
@@ -307,8 +337,9 @@ class Runner:
                 transport.run(_SHELL, stdin=script, timeout_s=_INSPECT_TIMEOUT_S).text
             )
 
-        outcome = fan_out(self._touched, self._kept.over(self._connect), work, fanout=self._fanout)
-        self._touched = ()
+        touched = tuple(self._touched.values())
+        outcome = fan_out(touched, self._kept.over(self._connect), work, fanout=self._fanout)
+        self._touched.clear()
         self._kept.drop()
         self.dumps = nccl_dumps.by_node(self._dumping, outcome.values_by_node)
         for name, missed in outcome.failures.items():

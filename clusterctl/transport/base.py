@@ -100,6 +100,10 @@ class Transport(Protocol):
     def is_open(self) -> bool:
         """Whether a connection is open that the next command would use."""
 
+    @property
+    def host_key(self) -> str | None:
+        """The host key (``type base64``) that was verified at the last login; None without a login."""
+
     def close(self) -> None:
         """End the connection; safe to call twice."""
 

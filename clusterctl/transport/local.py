@@ -170,6 +170,10 @@ class LocalTransport(files.ShellFiles):
     def is_open(self) -> bool:
         return False
 
+    @property
+    def host_key(self) -> str | None:
+        return None
+
     def close(self) -> None:
         """End the running command, if any; as over SSH, no other can start afterwards."""
         with self._lock:

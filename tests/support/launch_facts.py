@@ -51,6 +51,7 @@ class Answering:
     """A transport whose node answers the probe with these sections, and anything else with ``text``."""
 
     is_open = False
+    host_key = None
 
     def __init__(self, node: str, sections: Mapping[str, str], uid: str = "0", text: str = "") -> None:
         self.node = node

@@ -17,8 +17,10 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import sshd_farm as farms
 
@@ -42,16 +44,23 @@ mount --bind "$1/etc-ssh" /etc/ssh
 mkdir -p /etc/clusterctl /var/lib/clusterctl
 mount --bind "$1/etc-clusterctl" /etc/clusterctl
 mount --bind "$1/state" /var/lib/clusterctl
-mount --bind "$1/home" "$2"
+node=$1 home=$2 address=$3 sshd=$4
+mount --bind "$node/nothing" "$5"
+shift 5
+while [ $# -gt 0 ]; do
+  mount --bind "$2" "$node/home/$1"
+  shift 2
+done
+mount --rbind "$node/home" "$home"
 ip link set lo up
 tries=0
 until ip link show eth0 >/dev/null 2>&1; do
   tries=$((tries + 1)); [ $tries -lt 200 ] || exit 1
   sleep 0.05
 done
-ip addr add "$3/24" dev eth0
+ip addr add "$address/24" dev eth0
 ip link set eth0 up
-exec "$4" -D -e
+exec "$sshd" -D -e
 """
 
 
@@ -115,7 +124,8 @@ class Mesh:
 
     @property
     def identity_file(self) -> Path:
-        return self.directory / "id_ed25519"
+        """The controller's key, which no node sees, not even as root."""
+        return self.directory / "controller" / "id_ed25519"
 
     @property
     def env(self) -> dict[str, str]:
@@ -146,8 +156,9 @@ def _ip(*words: str) -> None:
     subprocess.run(("ip", *words), check=True, timeout=10, capture_output=True)
 
 
-def _folders(node: Path, port: int, user: farms.SystemUser, public_key: str) -> None:
-    for name in ("etc-ssh/ssh_config.d", "etc-clusterctl", "state", "home/.ssh"):
+def _folders(node: Path, port: int, user: farms.SystemUser, public_key: str, folders: Iterable[str]) -> None:
+    own = ("etc-ssh/ssh_config.d", "etc-clusterctl", "state", "nothing", "home/.ssh")
+    for name in (*own, *(f"home/{folder}" for folder in folders)):
         (node / name).mkdir(parents=True)
     farms.make_key(node / "etc-ssh" / "ssh_host_ed25519_key")
     (node / "etc-ssh" / "sshd_config").write_text(_SSHD_CONFIG.format(port=port))
@@ -164,12 +175,15 @@ def _folders(node: Path, port: int, user: farms.SystemUser, public_key: str) -> 
         shutil.chown(path, user.name, user.name)
 
 
-def start_mesh(user: farms.SystemUser, ports: tuple[int, ...]) -> Mesh:
-    """Start one node for each port."""
+def start_mesh(
+    user: farms.SystemUser, ports: tuple[int, ...], folders: Mapping[str, Path] = MappingProxyType({})
+) -> Mesh:
+    """Start one node for each port; each has these folders of this machine in its home, by their names there."""
     directory = Path(tempfile.mkdtemp(prefix="mesh-nodes-"))
     directory.chmod(0o755)
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-    farms.make_key(directory / "id_ed25519")
+    (directory / "controller").mkdir()
+    farms.make_key(directory / "controller" / "id_ed25519")
     (directory / "ssh_config").write_text("")
     prefix = f"10.213.{random.randint(1, 250)}"
     switch = subprocess.Popen(
@@ -184,7 +198,7 @@ def start_mesh(user: farms.SystemUser, ports: tuple[int, ...]) -> Mesh:
         _ip("addr", "add", f"{mesh.own_address}/24", "dev", mesh.link)
         _ip("link", "set", mesh.link, "up")
         for number, port in enumerate(ports, start=1):
-            mesh.nodes.append(_start_node(mesh, number, port))
+            _start_node(mesh, number, port, folders)
         known = [
             f"[{node.address}]:{node.port} {farms.public_key(node.folder / 'etc-ssh' / 'ssh_host_ed25519_key')}"
             if node.port != 22
@@ -216,16 +230,21 @@ def _wait(process: subprocess.Popen[bytes], interface: str) -> None:
     raise RuntimeError(f"{interface} did not appear in the namespace")
 
 
-def _start_node(mesh: Mesh, number: int, port: int) -> MeshNode:
+def _start_node(mesh: Mesh, number: int, port: int, folders: Mapping[str, Path]) -> None:
     name, address = f"gpu{number:02d}", f"{mesh.prefix}.{number}"
     folder = mesh.directory / name
-    _folders(folder, port, mesh.user, farms.public_key(mesh.identity_file))
+    _folders(folder, port, mesh.user, farms.public_key(mesh.identity_file), folders)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            ("unshare", "-n", "-m", "sh", "-c", _SETUP, "node", str(folder), str(mesh.user.home), address, farms.SSHD),
+            (
+                "unshare", "-n", "-m", "sh", "-c", _SETUP, "node", str(folder), str(mesh.user.home), address,
+                farms.SSHD, str(mesh.identity_file.parent),
+                *(word for name, path in folders.items() for word in (name, str(path))),
+            ),
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
     node = MeshNode(name, address, port, folder, process)
+    mesh.nodes.append(node)
     namespace, own = Path(f"/proc/{process.pid}/ns/net"), Path("/proc/self/ns/net").readlink()
     for _ in range(200):
         if namespace.readlink() != own:
@@ -236,7 +255,6 @@ def _start_node(mesh: Mesh, number: int, port: int) -> MeshNode:
     _ip("link", "add", f"{mesh.link}n", "type", "veth", *peer)
     _ip("link", "set", f"{mesh.link}n", "netns", str(mesh.switch.pid), "name", plug)
     _plug(mesh.switch, plug)
-    return node
 
 
 def _wait_for_sshd(node: MeshNode) -> None:

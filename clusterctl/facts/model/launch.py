@@ -29,7 +29,14 @@ class LoginSession(Part):
     listening: Reading[tuple[int, ...]]
     """TCP ports on which a program listens."""
     host_keys: tuple[str, ...] = ()
-    """Public host keys of the SSH server: type and key."""
+    """Public host keys in /etc/ssh: type and key. The SSH server may use others."""
+
+    def keys_to_pin(self, verified: str | None) -> tuple[str, ...]:
+        """Return the host keys that other nodes shall expect: the one that the controller verified at its login.
+
+        Without a login (``connection: local``) they are those of this machine's files.
+        """
+        return self.host_keys if verified is None else (verified,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,16 @@ class PythonFacts(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class MeshKey(Part):
+    """A key of the requirement ``ssh-mesh`` on the node: the mesh's name, the account in its file name, and its use."""
+
+    mesh: str
+    account: str
+    readable: bool
+    """Whether the session may read the private half."""
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchFacts(Part):
     """The programs and files that a launch uses, each None if it was not found."""
 
@@ -78,6 +95,8 @@ class LaunchFacts(Part):
     """The requested private key's file, if the session may read it."""
     known_hosts: str | None = None
     """The requested known_hosts file, if the session may read it."""
+    mesh_keys: tuple[MeshKey, ...] = ()
+    """The session account's keys for logins to other nodes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from clusterctl.facts.base import Fragment, Sections
-from clusterctl.facts.model.launch import Executable, InstalledLibrary, LaunchFacts, PythonFacts
+from clusterctl.facts.model.launch import Executable, InstalledLibrary, LaunchFacts, MeshKey, PythonFacts
+from clusterctl.facts.subjects.ssh_mesh import FOLDER as MESH_FOLDER
 from clusterctl.grouping import grouped
+
+_MOST_MESH_KEYS = 3
+"""sshd ends a login after MaxAuthTries keys, 6 by default, and the account's own keys are offered as well."""
+_MESH_KEY = re.compile(r"(yes|no) ([a-z0-9][a-z0-9-]{0,30}) ([A-Za-z0-9_][A-Za-z0-9_.@-]{0,63})")
 
 # `find_program` prints the first of its arguments that is an executable path or a program on the PATH. Anything that
 # is missing on the node produces no line.
 FRAGMENTS = (
     Fragment(
         "launch",
+        f"k={MESH_FOLDER}\n"
         """\
 find_program() {
   for f in "$@"; do
@@ -43,6 +51,16 @@ fi
 case $IDENTITY in "~/"*) IDENTITY=$HOME/${IDENTITY#"~/"};; esac
 [ -n "$IDENTITY" ] && [ -r "$IDENTITY" ] && echo "identity $IDENTITY"
 [ -n "$KNOWN_HOSTS" ] && [ -r "$KNOWN_HOSTS" ] && echo "known_hosts $KNOWN_HOSTS"
+if [ -d "$k" ]; then
+  # As ssh_mesh does, choose by LOGNAME between accounts that share a user number.
+  p=${LOGNAME:-}
+  [ -n "$p" ] && [ "$(id -u "$p" 2>/dev/null)" = "$U" ] || p=$(id -un)
+  for f in "$k"/*."$p"; do
+    [ -f "$f" ] || continue
+    m=${f##*/}; m=${m%".$p"}
+    if [ -r "$f" ]; then echo "mesh-key yes $m $p"; else echo "mesh-key no $m $p"; fi
+  done
+fi
 p=$(find_program "$PYTHON")
 [ -n "$p" ] || return 0
 echo "python $p"
@@ -114,4 +132,9 @@ def parse(sections: Sections) -> LaunchFacts:
         ),
         identity=one("identity"),
         known_hosts=one("known_hosts"),
+        mesh_keys=tuple(
+            MeshKey(found[2], found[3], found[1] == "yes")
+            for words in said.get("mesh-key", ())[:_MOST_MESH_KEYS]
+            if (found := _MESH_KEY.fullmatch(words))
+        ),
     )

@@ -80,16 +80,19 @@ def prepare(node: Node, engine: NodeEngine, token: str) -> Relay:
     mark = f" clusterctl-{token}"
     key = next((line for line in done.text.splitlines() if line.endswith(mark)), "").removesuffix(mark)
     with understanding(node.name, "what it has for an image"):
-        return of_facts(node, facts, token, engine.info.root_dir, key)
+        return of_facts(node, facts, token, engine.info.root_dir, key, engine.transport.host_key)
 
 
 def _base(facts: NodeFacts) -> str:
     return f"{SPOOL}/clusterctl-images-{facts.root.uid}"
 
 
-def of_facts(node: Node, facts: NodeFacts, token: str, docker_root: str, key: str) -> Relay:
+def of_facts(
+    node: Node, facts: NodeFacts, token: str, docker_root: str, key: str, host_key: str | None = None
+) -> Relay:
     """Return what a distribution needs from a node's facts of ``READS``; ``key``: the public key, empty without one.
 
+    ``host_key`` is the one that the controller verified at its login, as ``type base64``; None without a login.
     Raise ImageError for incomplete or malformed facts, and for words that other nodes may not get.
     """
     session, own, storage = facts.session, facts.image_distribution, facts.storage
@@ -117,7 +120,9 @@ def of_facts(node: Node, facts: NodeFacts, token: str, docker_root: str, key: st
         address=_fit_to_travel(node, "address", told, _ADDRESS) if told else node.address,
         port=22 if accepted is None else accepted.port,
         key=_fit_to_travel(node, "key", key, _KEY) if key else None,
-        host_keys=tuple(_fit_to_travel(node, "host key", found, _KEY) for found in session.host_keys),
+        host_keys=tuple(
+            _fit_to_travel(node, "host key", found, _KEY) for found in session.keys_to_pin(host_key)
+        ),
         has_zstd=own.has_zstd,
         free_spool_bytes=free(SPOOL),
         free_docker_bytes=free(docker_root),
@@ -159,7 +164,7 @@ def _size(size_bytes: int) -> str:
 
 
 def known_hosts(relays: Iterable[Relay]) -> bytes:
-    """Return known_hosts lines for the nodes, with the keys that each reported over a verified connection."""
+    """Return known_hosts lines for the nodes, with the host keys that the controller verified."""
     lines = []
     for relay in relays:
         name = relay.address if relay.port == 22 else f"[{relay.address}]:{relay.port}"

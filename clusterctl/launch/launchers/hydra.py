@@ -49,15 +49,14 @@ class Hydra:
         return MarkedTags(plan.mark)
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
-        """Return the hostfile, the scripts, and with several nodes the ssh_config."""
+        """Return the hostfile, the scripts, and with several nodes those for SSH."""
         found = {
             HOSTFILE: hostfile.render(hosts(plan), dialect=Dialect.MPICH).encode(),
             OUTPUT: _script(OUTPUT).replace(b"@MARK@", plan.mark.encode()),
         }
         if len(plan.placements) > 1:
             found[SSH] = _script(SSH).replace(b"@MARK@", f"{TOKEN_VARIABLE}={plan.token}".encode())
-            found[ssh_mesh.CONFIG_FILE] = ssh_mesh.config(plan).encode()
-        return found
+        return found | ssh_mesh.files(plan)
 
     def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
         """Return mpiexec's argv, behind the script that separates its two outputs unless a person starts it."""

@@ -59,11 +59,9 @@ class OpenMpi:
         return XmlElements() if self.major == 4 else LeadingTags()
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
-        """Return the hostfile, and with several nodes the ssh_config."""
+        """Return the hostfile, and with several nodes those for SSH."""
         found = {HOSTFILE: hostfile.render(hosts(plan)).encode()}
-        if len(plan.placements) > 1:
-            found[ssh_mesh.CONFIG_FILE] = ssh_mesh.config(plan).encode()
-        return found
+        return found | ssh_mesh.files(plan)
 
     def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
         """Return mpirun's argv, with interfaces and environment spelled out."""

@@ -38,7 +38,7 @@ class Torchrun:
         return MarkedTags(plan.mark)
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
-        """Return the starter, its settings, and with several nodes the ssh_config."""
+        """Return the starter, its settings, and with several nodes those for SSH."""
         env = plan.marked_env
         wanted = {
             "mark": plan.mark,
@@ -53,9 +53,7 @@ class Torchrun:
             STARTER: Path(__file__).with_name(STARTER).read_bytes(),
             SETTINGS: json.dumps(wanted, indent=1).encode(),
         }
-        if len(plan.placements) > 1:
-            found[ssh_mesh.CONFIG_FILE] = ssh_mesh.config(plan).encode()
-        return found
+        return found | ssh_mesh.files(plan)
 
     def commands(self, plan: LaunchPlan) -> list[tuple[str, tuple[str, ...]]]:
         """Return each node's name and the command of its agent."""

@@ -35,6 +35,7 @@ class SshTransport(files.ShellFiles):
         self._password = session.password.of(self._target.user, node.name)
         self._lock = threading.Lock()
         self._opened: Wire | None = None
+        self._host_key: str | None = None
         self._socket: socket.socket | None = None
         self._closed = False
 
@@ -46,6 +47,11 @@ class SshTransport(files.ShellFiles):
     def is_open(self) -> bool:
         with self._lock:
             return not self._closed and self._opened is not None and self._opened.is_active()
+
+    @property
+    def host_key(self) -> str | None:
+        with self._lock:
+            return self._host_key
 
     def _hold(self, sock: socket.socket) -> None:
         with self._lock:
@@ -85,8 +91,10 @@ class SshTransport(files.ShellFiles):
             if self._is_closed():
                 raise self._cut_off() from None
             raise
+        # ``open`` returns only after it has verified this key.
+        key = wire.get_remote_server_key()
         with self._lock:
-            self._opened = wire
+            self._opened, self._host_key = wire, f"{key.get_name()} {key.get_base64()}"
         if self._is_closed():
             self._drop()
             raise self._cut_off()

@@ -153,6 +153,15 @@ def test_a_relay_is_where_the_node_was_reached_with_the_room_of_its_disks():
     assert (there.base, there.work) == ("/var/tmp/clusterctl-images-0", "/var/tmp/clusterctl-images-0/t0ken")
     assert (there.user, there.address, there.port, there.has_zstd) == ("me", "10.0.0.1", 2200, True)
     assert (there.key, there.host_keys) == ("ssh-ed25519 AAAA", ("ssh-ed25519 AAAA",))
+    verified = relay.of_facts(
+        Node(name="n1", address="10.0.0.2"),
+        facts_of(TEXTS, subjects=relay.READS),
+        "t0ken",
+        "/",
+        "",
+        "ssh-rsa BBBB",
+    )
+    assert verified.host_keys == ("ssh-rsa BBBB",)
     # One disk, although two file systems of it are mounted.
     assert (there.free_spool_bytes, there.free_docker_bytes, there.one_disk) == (51200, 51200, True)
     other = relay_of({}, Node(name="n1", address="a", socket_ifname="ib0"), "/data/docker", key="")

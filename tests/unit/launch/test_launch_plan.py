@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from clusterctl.errors import LaunchError
+from clusterctl.facts.model.launch import MeshKey
 from clusterctl.inventory import interfaces
 from clusterctl.launch import base, ssh_mesh
 from clusterctl.launch.base import LaunchPlan, Placement, spread, start_script
@@ -111,20 +112,105 @@ def test_a_name_that_would_break_the_ssh_config_is_refused():
         ssh_mesh.config(replace(TWO_NODES, placements=(TWO_NODES.placements[0], bad)))
 
 
+MESHED = replace(
+    TWO_NODES,
+    placements=(
+        TWO_NODES.placements[0],
+        replace(TWO_NODES.placements[1], host_keys=("ssh-ed25519 BBB", "ssh-rsa CCC")),
+    ),
+    mesh_keys=(MeshKey("mesh", "ubuntu", readable=True), MeshKey("other", "ubuntu", readable=False)),
+)
+
+
 def test_known_hosts_lines_carry_the_port_where_it_is_not_22():
-    text = ssh_mesh.known_hosts(
-        TWO_NODES.placements, {"gpu01": ("ssh-ed25519 AAA",), "gpu02": ("ssh-ed25519 BBB", "ssh-rsa CCC")}
-    )
-    assert text == "10.0.0.1 ssh-ed25519 AAA\n[10.0.0.2]:2222 ssh-ed25519 BBB\n[10.0.0.2]:2222 ssh-rsa CCC\n"
+    text = ssh_mesh.known_hosts(replace(MESHED, mesh_keys=()))
+    assert text == "[10.0.0.2]:2222 ssh-ed25519 BBB\n[10.0.0.2]:2222 ssh-rsa CCC\n"
+    # Under the name for which the mesh has pinned keys as well.
+    assert ssh_mesh.known_hosts(MESHED).splitlines()[0] == "gpu02,[10.0.0.2]:2222 ssh-ed25519 BBB"
+
+
+def _ssh_reads(plan, tmp_path):
+    config = tmp_path / "ssh_config"
+    config.write_text(ssh_mesh.config(plan))
+    read = subprocess.run(("ssh", "-G", "-F", config, "gpu02"), capture_output=True, text=True, check=True)
+    return [line.split(" ", 1) for line in read.stdout.splitlines()]
+
+
+def test_the_launch_uses_the_readable_key_of_the_mesh_and_its_pins(tmp_path):
+    read = _ssh_reads(MESHED, tmp_path)
+    keys = [value for name, value in read if name == "identityfile"]
+    assert keys[0] == "/etc/clusterctl/ssh/mesh.ubuntu"
+    assert [key.rpartition("/")[2] for key in keys[1:]] == ["id_ed25519", "id_ecdsa", "id_rsa"]
+    assert ["hostkeyalias", "gpu02"] in read
+    known = dict(read)["userknownhostsfile"].split()
+    assert known[:2] == [f"{MESHED.directory}/known_hosts", "/etc/clusterctl/ssh/mesh.known_hosts"]
+    named = _ssh_reads(replace(MESHED, identity_file="/home/ubuntu/key"), tmp_path)
+    assert [value for name, value in named if name == "identityfile"] == [keys[0], "/home/ubuntu/key"]
 
 
 def test_the_mesh_probe_names_the_peer_that_cannot_be_reached():
     assert ssh_mesh.faults(TWO_NODES, "ok\t0\n") == ()
-    (fault,) = ssh_mesh.faults(TWO_NODES, "bad\t0\tPermission denied (publickey).\n")
+    (fault,) = ssh_mesh.faults(TWO_NODES, "bad\t0\tops@10.0.0.2: Permission denied (publickey).\n")
     assert (fault.kind.value, fault.node) == ("ssh-mesh", "gpu02")
-    assert "gpu01 cannot reach gpu02 (10.0.0.2) by SSH: Permission denied (publickey)." in fault.message
+    assert fault.message == "gpu01 cannot reach gpu02 (10.0.0.2) by SSH: Permission denied (publickey)."
     (silent,) = ssh_mesh.faults(TWO_NODES, "")
     assert "no answer" in silent.message
+
+
+CHANGED = (
+    "@@@@@@@@@@@@@@@@@@@@@@@",
+    "@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @",
+    "@@@@@@@@@@@@@@@@@@@@@@@",
+    "IT IS POSSIBLE THAT SOMEONE IS DOING SOMETHING NASTY!",
+    "Offending ED25519 key in /tmp/clusterctl-0/known_hosts:1",
+    "Host key verification failed.",
+)
+OPEN_KEY = (
+    "@@@@@@@@@@@@@@@@@@@@@@@",
+    "@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @",
+    "@@@@@@@@@@@@@@@@@@@@@@@",
+    "Permissions 0644 for '/etc/clusterctl/ssh/mesh.ubuntu' are too open.",
+    "ubuntu@10.0.0.2: Permission denied (publickey).",
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "remedy"),
+    [
+        (CHANGED, "REMOTE HOST IDENTIFICATION HAS CHANGED! (ED25519 key in /tmp/clusterctl-0/known_hosts:1)",
+         "ssh-keyscan"),
+        (OPEN_KEY, OPEN_KEY[3], "mode 600"),
+        (("ssh: connect to host 10.0.0.2 port 2222: Connection refused",), "port 2222: Connection refused",
+         "check sshd"),
+        (("ssh: Could not resolve hostname gpu02.lan: Name or service not known",),
+         "ssh: Could not resolve hostname gpu02.lan: Name or service not known", "set `address`"),
+        (("sh: 1: ssh: not found",), "sh: 1: ssh: not found", "install OpenSSH's client"),
+        (("@@@@@@", "Bad packet length 7."), "Bad packet length 7.", "ssh -v"),
+    ],
+    ids=["host key", "key file", "refused", "name", "no client", "another"],
+)  # fmt: skip
+def test_the_line_that_tells_what_is_wrong_is_taken_with_its_remedy(said, reason, remedy):
+    (fault,) = ssh_mesh.faults(MESHED, "bad\t0\t" + "\x01".join(said) + "\n")
+    assert fault.message == f"gpu01 cannot reach gpu02 (10.0.0.2) by SSH: {reason}"
+    assert remedy in fault.hint
+
+
+def test_a_refused_login_names_the_requirement_and_what_stops_its_key():
+    denied = "bad\t0\tubuntu@10.0.0.2: Permission denied (publickey).\n"
+    closed = replace(MESHED, mesh_keys=MESHED.mesh_keys[1:])
+    setting = "with requirements.ssh_mesh.require: true in the inventory"
+    (without,), (refused,), (unreadable,) = (
+        ssh_mesh.faults(plan, denied) for plan in (TWO_NODES, MESHED, closed)
+    )
+    assert without.hint == (
+        "gpu01 starts ranks by SSH and needs a key for it: run clusterctl bootstrap INVENTORY --only ssh-mesh, "
+        + setting
+    )
+    assert "gpu01's key /etc/clusterctl/ssh/mesh.ubuntu is not accepted there: run clusterctl" in refused.hint
+    assert "cannot read its key /etc/clusterctl/ssh/other.ubuntu" in unreadable.hint
+    assert "/etc/clusterctl" not in ssh_mesh.config(closed)
+    (required,) = ssh_mesh.faults(TWO_NODES, denied, required=True)
+    assert setting not in required.hint
 
 
 def test_what_ranks_may_lock_comes_with_the_same_answer():
