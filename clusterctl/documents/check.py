@@ -7,18 +7,24 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
-from clusterctl.documents.kinds import VerdictStatus
+from clusterctl.documents.kinds import VerdictOwner, VerdictStatus
 from clusterctl.documents.words import NodeError
 
 
 class Verdict(Sparse):
-    """The judgement of one requirement on one node."""
+    """The judgement of one requirement on one node.
 
-    OPTIONAL: ClassVar = frozenset({"warnings"})
+    Of an unmet one, ``owner`` is who meets it, and ``no_step`` why bootstrap has no step, if the reason does not say
+    so.
+    """
+
+    OPTIONAL: ClassVar = frozenset({"owner", "no_step", "warnings"})
 
     requirement: str
     status: VerdictStatus
+    owner: VerdictOwner | None = None
     reason: str
+    no_step: str | None = None
     evidence: dict[str, Any]
     warnings: tuple[str, ...] | None = None
 
@@ -32,14 +38,29 @@ class CheckedNode(Part):
     verdicts: tuple[Verdict, ...]
 
 
+class NodeCounts(Part):
+    """How many nodes there are of each kind; a node with unmet and unknown requirements counts for each of them.
+
+    ``you``: a person must meet a requirement; ``bootstrap``: bootstrap meets one; ``whole``: nothing is unmet or
+    unknown.
+    """
+
+    you: int
+    bootstrap: int
+    unknown: int
+    whole: int
+    unreachable: int
+
+
 class CheckSummary(Part):
-    """How many verdicts of each kind there are, and how many nodes are unreachable."""
+    """How many verdicts of each kind there are, how many nodes are unreachable, and what the nodes need."""
 
     met: int
     unmet: int
     unknown: int
     not_applicable: int
     unreachable: int
+    nodes: NodeCounts
 
 
 class Deviation(Part):

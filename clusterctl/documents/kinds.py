@@ -55,6 +55,15 @@ class VerdictStatus(str, Enum):
     NOT_APPLICABLE = "not-applicable"
 
 
+class VerdictOwner(str, Enum):
+    """Name who meets an unmet requirement."""
+
+    YOU = "you"
+    """A person: there is no step."""
+    BOOTSTRAP = "bootstrap"
+    """``bootstrap``, in its first round or in a later one."""
+
+
 class AppliedStatus(str, Enum):
     """Name what became of a step that was applied."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,11 +24,14 @@ def exit_code(result: dict[str, Any], nodes: int) -> int:
 def verdict_part(verdict: Decision) -> check.Verdict:
     """Return one verdict as a part of documents."""
     from clusterctl.documents import check
+    from clusterctl.documents.kinds import VerdictOwner as Owner
 
     return check.Verdict(
         requirement=verdict.requirement,
         status=verdict.status,
+        owner=verdict.owner,
         reason=verdict.reason,
+        no_step=verdict.no_step if verdict.owner is Owner.YOU and verdict.no_step else None,
         evidence=dict(verdict.evidence),
         warnings=tuple(verdict.warnings) or None,
     )
@@ -38,6 +42,16 @@ def error_part(failure: Failure) -> NodeError:
     from clusterctl.documents.words import NodeError
 
     return NodeError(kind=failure.kind, message=failure.message, hint=failure.hint)
+
+
+def _node_counts(verdicts: HostMap[tuple[Decision, ...]]) -> check.NodeCounts:
+    from clusterctl.documents import check
+
+    words: Counter[str] = Counter(unreachable=len(verdicts.failures))
+    for outcome in verdicts.values_by_node.values():
+        found = {one.owner.value if one.owner is not None else one.status.value for one in outcome}
+        words.update(found & {"you", "bootstrap", "unknown"} or {"whole"})
+    return check.NodeCounts(**{name: words[name] for name in check.NodeCounts.model_fields})
 
 
 def document_of(
@@ -62,7 +76,7 @@ def document_of(
         nodes.append(check.CheckedNode(name=name, reachable=True, error=None, verdicts=shown))
     return check.Check(
         nodes=tuple(nodes),
-        summary=check.CheckSummary(**summary),
+        summary=check.CheckSummary(**summary, nodes=_node_counts(verdicts)),
         drift=tuple(
             check.Deviation(fact=one.fact, value=one.value, others=one.others, nodes=one.nodes, tie=one.tie)
             for one in deviations

@@ -19,6 +19,7 @@ Json = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
 
 
 Status = kinds.VerdictStatus
+Owner = kinds.VerdictOwner
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,10 @@ class Decision:
     ``steps`` meet the requirement, in order. Only an unmet requirement has steps: what is met needs no change, and a
     state that could not be read is not changed. If steps would make the state readable (install a missing tool, for
     example), the status is unmet. Raises ValueError for steps with another status.
+
+    An unmet requirement without steps is left to a person. ``no_step`` says why there is no step, if the reason does
+    not. ``follows`` names the requirement whose steps come first, if steps are possible once it is met; its own name
+    stands for its steps on other nodes.
     """
 
     requirement: str
@@ -36,12 +41,27 @@ class Decision:
     evidence: Mapping[str, Json] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
+    no_step: str = ""
+    follows: str = ""
 
     def __post_init__(self) -> None:
         if self.steps and self.status is not Status.UNMET:
             raise ValueError(
                 f"{self.requirement}: a requirement that is {self.status.value} must have no steps"
             )
+
+    @property
+    def owner(self) -> Owner | None:
+        """Return who meets the requirement; None if it is not unmet."""
+        if self.status is not Status.UNMET:
+            return None
+        return Owner.BOOTSTRAP if self.steps or self.follows else Owner.YOU
+
+    @property
+    def full_reason(self) -> str:
+        """Return the reason, with the reason why there is no step."""
+        why = self.no_step if self.owner is Owner.YOU else ""
+        return f"{self.reason}; no step: {why}" if why else self.reason
 
 
 class Requirement(Protocol):

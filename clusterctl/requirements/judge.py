@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clusterctl.errors import UsageError
-from clusterctl.requirements.base import Decision, Requirement
+from clusterctl.requirements.base import Decision, Owner, Requirement
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
 
@@ -71,8 +72,24 @@ def judge_node(
     left_out = {*skip, *node.requirements.skip}
     wanted = set(requirements) if only is None else set(only)
     together = fleet or Fleet((node,), {node.name: facts})
-    return tuple(
+    return _with_owners(
         requirement.decide(facts, node, together)
         for name, requirement in requirements.items()
         if name in wanted and name not in left_out
     )
+
+
+def _with_owners(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+    """Return a node's decisions; one that follows a requirement which bootstrap does not meet here is left to a person.
+
+    The followed requirement precedes the one that follows it, as in the catalogue.
+    """
+    judged: dict[str, Decision] = {}
+    for decision in decisions:
+        first = judged.get(decision.follows)
+        follows = decision.follows in ("", decision.requirement) or (
+            first is not None and first.owner is Owner.BOOTSTRAP
+        )
+        why = decision.no_step or f"{decision.follows} must be met first"
+        judged[decision.requirement] = decision if follows else replace(decision, follows="", no_step=why)
+    return tuple(judged.values())

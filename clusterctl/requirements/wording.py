@@ -6,6 +6,8 @@ from typing import Any
 
 from clusterctl.facts.base import Reading, ReadStatus
 
+NO_SYSTEMD = "the node does not run systemd"
+"""Why a node has no step that installs or starts a service."""
 _WORDS = {
     ReadStatus.ABSENT: "was not found",
     ReadStatus.EMPTY: "is empty",

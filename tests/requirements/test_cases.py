@@ -106,6 +106,9 @@ def test_case(path):
         assert part in warning
     steps = verdict.steps
     assert [_spoken(step) for step in steps] == expect.get("steps", [])
+    if "owner" in expect:
+        assert verdict.owner is not None and verdict.owner.value == expect["owner"]
+    assert (verdict.no_step, verdict.follows) == (expect.get("no_step", ""), expect.get("follows", ""))
     # Nothing else is asked of nodes when only this requirement is checked.
     asked, others_asked, then = (
         {name: _asked_only(found, requirement.READS) for name, found in of.items()}

@@ -9,7 +9,7 @@ from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.containers import daemon_json, docker_install
 from clusterctl.requirements.steps import EnableUnit, RestartUnit, Step
-from clusterctl.requirements.wording import because
+from clusterctl.requirements.wording import NO_SYSTEMD, because
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -144,7 +144,9 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         return Decision(NAME, Status.UNMET, reason, evidence, warnings)
     if unit is not None and unit.active != "active":
         reason = f"docker is installed, but {UNIT} is {unit.active}"
-        return Decision(NAME, Status.UNMET, reason, evidence, warnings, _started(facts))
+        return Decision(
+            NAME, Status.UNMET, reason, evidence, warnings, _started(facts), _why_not_started(facts)
+        )
     if _has_no_unit(facts) and not docker.socket:
         reason = f"the docker program is installed, but no engine: systemd has no {UNIT}"
         return Decision(NAME, Status.UNMET, reason, evidence, warnings)
@@ -153,7 +155,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         return Decision(NAME, Status.UNKNOWN, reason, evidence, warnings)
     detail = f": {docker.engine.detail}" if docker.engine.detail else ""
     reason = f"docker is installed, but its engine does not answer{detail}"
-    return Decision(NAME, Status.UNMET, reason, evidence, warnings, _started(facts))
+    return Decision(NAME, Status.UNMET, reason, evidence, warnings, _started(facts), _why_not_started(facts))
 
 
 def _installed(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
@@ -168,6 +170,15 @@ def _started(facts: NodeFacts) -> tuple[Step, ...]:
     if in_snap(facts) or _has_no_unit(facts) or not facts.system.systemd_running:
         return ()
     return (EnableUnit(f"Enable and start {UNIT}", UNIT),)
+
+
+def _why_not_started(facts: NodeFacts) -> str:
+    """Return why no step starts the engine; empty if one does."""
+    if in_snap(facts):
+        return "docker is a snap: snap start docker"
+    if not facts.system.systemd_running:
+        return NO_SYSTEMD
+    return f"systemd has no {UNIT}" if _has_no_unit(facts) else ""
 
 
 def _defaults(facts: NodeFacts) -> tuple[Step, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.base import ReadStatus
 from clusterctl.requirements import packages
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
@@ -293,6 +294,13 @@ def _not_wanted(facts: NodeFacts, node: Node) -> Decision | None:
     return None
 
 
+def _follows(facts: NodeFacts, of_docker: Decision) -> str:
+    """Return the requirement whose steps make steps of this one possible; empty if there is none."""
+    if of_docker.steps:
+        return docker.NAME
+    return "gpu-driver" if facts.gpu.driver.status is ReadStatus.ABSENT else ""
+
+
 def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return met if the toolkit is installed and docker has the runtime or a matching CDI specification.
 
@@ -324,7 +332,8 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
             "; ".join(gap.reason for gap in gaps),
             tuple(step for gap in possible for step in gap.steps),
         )
-        return Decision(NAME, Status.UNMET, reason, evidence, warnings, steps)
+        follows = "" if steps or toolkit is not None else _follows(facts, of_docker)
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings, steps, follows=follows)
     if _is_engine_unseen(facts):
         reason = because("the docker engine's information", facts.docker.engine)
         return Decision(NAME, Status.UNKNOWN, reason, evidence, warnings)

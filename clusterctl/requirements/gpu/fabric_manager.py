@@ -202,6 +202,7 @@ def _managed_here(facts: NodeFacts, node: Node, nvlink_5: bool) -> Decision:
                 NAME,
                 Status.UNMET,
                 "there are NVSwitches, but the NVIDIA driver is not loaded (see gpu-driver)",
+                follows="gpu-driver",
             )
         return Decision(NAME, Status.UNKNOWN, because("the NVIDIA driver's version", driver))
     version = driver.value.version

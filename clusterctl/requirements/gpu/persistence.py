@@ -69,7 +69,8 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         "modes": {gpu.pci_address: gpu.persistence for gpu in gpus.or_else(())},
     }
     if facts.gpu.driver.value is None and facts.gpu.driver.status.value == "absent":
-        return Decision(NAME, Status.UNMET, "the NVIDIA driver is not loaded (see gpu-driver)", evidence)
+        reason = "the NVIDIA driver is not loaded (see gpu-driver)"
+        return Decision(NAME, Status.UNMET, reason, evidence, follows="gpu-driver")
     if gpus.value is None:
         return Decision(NAME, Status.UNKNOWN, because("nvidia-smi's table", gpus), evidence)
     if all(gpu.persistence is None for gpu in gpus.value):

@@ -198,7 +198,8 @@ def _automatic(facts: NodeFacts, node: Node) -> Decision:
     if by_amazon is not None:
         return Decision(NAME, Status.NOT_APPLICABLE, by_amazon)
     if facts.gpu.driver.value is None:
-        return Decision(NAME, Status.UNMET, because("the NVIDIA driver", facts.gpu.driver))
+        reason = because("the NVIDIA driver", facts.gpu.driver)
+        return Decision(NAME, Status.UNMET, reason, follows="gpu-driver")
     if is_loaded(facts, LEGACY) and is_loaded(facts, NVIDIA):
         unload = Command(f"Unload {LEGACY}", ("modprobe", "-r", LEGACY), ("modprobe", LEGACY))
         return Decision(

@@ -40,7 +40,11 @@ def samples(result: dict[str, Any]) -> dict[str, list[tuple[dict[str, str], floa
 
 def test_the_document_counts_every_verdict_and_keeps_the_failure() -> None:
     result = document_of(HostMap({"n1": (MET, UNMET), "n3": GONE}), DRIFT)
-    assert result["summary"] == {"met": 1, "unmet": 1, "unknown": 0, "not_applicable": 0, "unreachable": 1}
+    nodes = {"you": 1, "bootstrap": 0, "unknown": 0, "whole": 0, "unreachable": 1}
+    assert result["summary"] == {
+        "met": 1, "unmet": 1, "unknown": 0, "not_applicable": 0, "unreachable": 1, "nodes": nodes,
+    }  # fmt: skip
+    assert [verdict.get("owner") for verdict in result["nodes"][0]["verdicts"]] == [None, "you"]
     assert result["nodes"][1] == {
         "name": "n3",
         "reachable": False,

@@ -15,7 +15,7 @@ from clusterctl.requirements.fleet.shared_dir import mount as mounts
 from clusterctl.requirements.fleet.shared_dir import wish
 from clusterctl.requirements.packages import install, manager
 from clusterctl.requirements.steps import EnableUnit, Step, WriteFile
-from clusterctl.requirements.wording import because
+from clusterctl.requirements.wording import NO_SYSTEMD, because
 from clusterctl.wording import some
 
 if TYPE_CHECKING:
@@ -72,7 +72,16 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     if mounts.mounted_at(facts, path) is None:
         problem += waits
     steps = () if what is None else _client_steps(facts, node, fleet, what, waits=bool(waits))
-    return Decision(NAME, Status.UNMET, problem, evidence, warnings, steps)
+    # The server's steps come first, if the server was checked.
+    server = wish.server(node, fleet)
+    is_later = bool(waits) and not steps and server is not None and server.name in fleet.facts
+    return Decision(
+        NAME, Status.UNMET, problem, evidence, warnings, steps, _no_step(facts), NAME if is_later else ""
+    )
+
+
+def _no_step(facts: NodeFacts) -> str:
+    return "" if facts.system.systemd_running else NO_SYSTEMD
 
 
 def _waiting(facts: NodeFacts, node: Node) -> str | None:
@@ -159,7 +168,7 @@ def _decide_server(facts: NodeFacts, node: Node, fleet: Fleet, evidence: dict[st
     warnings = tuple(f"{file} exports {folder} as well" for file in exports.elsewhere(facts, folder))
     if reasons:
         steps = _server_steps(facts, node, wanted)
-        return Decision(NAME, Status.UNMET, "; ".join(reasons), evidence, warnings, steps)
+        return Decision(NAME, Status.UNMET, "; ".join(reasons), evidence, warnings, steps, _no_step(facts))
     reason = f"{folder} is exported to {len(wanted)} addresses of the other nodes"
     return Decision(NAME, Status.MET, reason, evidence, warnings)
 

@@ -151,8 +151,17 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         reasons.append(f"{some(gone)} left the inventory, but can still log in")
     if reasons:
         possible = not need.lost and (need.size > 1 or bool(gone))
+        now = changes if possible else ()
+        # Steps on other nodes make their keys; then this node's files can be written.
+        is_later = not now and any(why.endswith(files.NO_KEY) for why in need.waiting)
         return Decision(
-            NAME, Status.UNMET, "; ".join(reasons), evidence, warnings, changes if possible else ()
+            NAME,
+            Status.UNMET,
+            "; ".join(reasons),
+            evidence,
+            warnings,
+            now,
+            follows=NAME if is_later else "",
         )
     unseen = f" ({some(need.kept)} not checked in this run)" if need.kept else ""
     return Decision(

@@ -31,6 +31,7 @@ PREFERRED_KEYS = (
     "ecdsa-sha2-nistp521",
     "ssh-rsa",
 )
+NO_KEY = "it has no key yet"
 _KEY = re.compile(r"(?:ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp\d+) [A-Za-z0-9+/]+={0,2}")
 _PLAIN_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
 _USER = re.compile(r"^  User (\S+)$", re.MULTILINE)
@@ -114,7 +115,7 @@ def lacks(node: Node, facts: NodeFacts, name: str) -> str | None:
     if not is_plain(mesh.login.value.user):
         return f"the account name {mesh.login.value.user!r} is not valid in ssh_config"
     if public_key(mesh, name) is None:
-        return "it has no key yet"
+        return NO_KEY
     if host_key(mesh) is None:
         return "no host key of its SSH server was found in /etc/ssh"
     if reachable_address(node, facts) is None:

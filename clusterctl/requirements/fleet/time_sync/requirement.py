@@ -10,7 +10,7 @@ from clusterctl.requirements.fleet.time_sync import daemon as time_daemon
 from clusterctl.requirements.fleet.time_sync import offset as time_offset
 from clusterctl.requirements.packages import by_hand
 from clusterctl.requirements.steps import Step
-from clusterctl.requirements.wording import because
+from clusterctl.requirements.wording import NO_SYSTEMD, because
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -27,7 +27,7 @@ ABOUT = About(
         "clock that is years off, apt, dnf and every TLS connection fail with errors that never mention "
         "the clock"
     ),
-    bootstrap="installs or enables a time service",
+    bootstrap="installs or enables a time service, on nodes that run systemd",
     undo="restores files, units and packages; a clock that was set stays set",
     settings=("requirements.time_sync",),
 )
@@ -110,7 +110,8 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     faults = [fault for fault in (wrong, service) if fault is not None]
     if faults:
         steps = _steps(facts, node, is_wrong=wrong is not None)
-        return Decision(NAME, Status.UNMET, "; ".join(faults), evidence, warnings, steps)
+        no_step = "" if facts.system.systemd_running else NO_SYSTEMD
+        return Decision(NAME, Status.UNMET, "; ".join(faults), evidence, warnings, steps, no_step)
     if clock.offset_s is None:
         return Decision(NAME, Status.UNKNOWN, "the node's clock could not be read", evidence, warnings)
     if clock.synchronized.value is None:
