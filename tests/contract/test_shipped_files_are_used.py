@@ -66,7 +66,7 @@ def _reports() -> None:
     for page in (
         run_page.render(one),
         run_page.render(slow_rank_training()),
-        fleet_page.render(sample_fleet(8).document, checked_at="", next_lines=()),
+        fleet_page.render(sample_fleet(8).document, checked_at="", following=()),
         comparison_page.render(compare([one, other]), [one, other]),
         accept_page.render(sample_acceptance()),
         locate_documents.page(locate_documents.document(4)),

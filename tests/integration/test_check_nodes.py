@@ -65,11 +65,15 @@ def test_the_count_the_reasons_and_the_next_command_are_the_product(sshd_farm, r
     inventory = str(farm.inventory(tmp_path))
     done = run_clusterctl("check", "--only", "rdma-link", inventory, env=farm.env)
     (count,) = [line for line in done.stdout.splitlines() if line.startswith("Checked ")]
-    assert count == "Checked 3 nodes: 0 unmet, 0 unknown, 0 met, 2 not-applicable; 1 unreachable"
+    lost = farm.nodes[-1].name
+    assert count == f"Checked 3 nodes: 2 nodes meet every requirement; 1 node is down ({lost})"
+    onward = f"Next: clusterctl bench {inventory} --limit '!{lost}'  # measures the nodes without {lost}"
+    assert done.stdout.splitlines()[-1] == onward
     assert ": refused: " in done.stdout and ": refused: " not in done.stderr
     done = run_clusterctl("check", "--only", "memlock,rdma-link", inventory, env=farm.env)
-    unmet = "unmet   memlock" in done.stdout
-    assert unmet == (done.stdout.splitlines()[-1].startswith("Next: clusterctl "))
+    unmet = re.search(r"^unmet +(you|bootstrap) +memlock", done.stdout, re.MULTILINE)
+    verb = {None: "bench", "you": "requirements", "bootstrap": "bootstrap"}[unmet and unmet[1]]
+    assert done.stdout.splitlines()[-1].startswith(f"Next: clusterctl {verb} ")
     every = run_clusterctl("check", "--all", "--only", "rdma-link", inventory, env=farm.env).stdout
     assert re.search(r"^not-applicable +rdma-link ", every, re.MULTILINE)
 
@@ -86,17 +90,18 @@ def test_the_page_and_the_table_fold_equal_nodes_and_have_every_reason(sshd_farm
     assert f"\nreport: {page}\n" in done.stderr
     lines = done.stdout.splitlines()
     # All nodes of the farm are this machine, so that there is one row per requirement and no column of nodes.
-    assert [line.split()[:2] for line in lines if line.startswith(("status", "unmet"))] == [
-        ["status", "requirement"],
-        ["unmet", "rdma-link"],
-        ["unmet", "cluster-file"],
+    assert [line.split()[:3] for line in lines if line.startswith(("status", "unmet"))] == [
+        ["status", "fix", "requirement"],
+        ["unmet", "you", "rdma-link"],
+        ["unmet", "bootstrap", "cluster-file"],
     ]
     assert (
         f"Next: clusterctl bootstrap {inventory} --only rdma-link,cluster-file  # shows a plan" in done.stdout
     )
     assert lines[-1].startswith("Next: clusterctl requirements show rdma-link")
     text = page.read_text()
-    assert text.count('<td class="unmet"') == 2 * (1 + 4)  # one folded row, and one per node
+    for kind in ("unmet", "fixable"):
+        assert text.count(f'<td class="{kind}"') == 1 + 4  # one folded row, and one per node
     for reason in (
         "the node has no RDMA device",
         "/etc/sysconfig/rdma/absent does not exist",

@@ -14,6 +14,7 @@ from topology_documents import four_nodes
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.report.html import comparison_page, fleet_page, run_page
+from clusterctl.report.text.next_step import NextStep
 from clusterctl.results.comparison import compare
 from clusterctl.trust.gpudirect import NodeProof, Proof
 
@@ -90,7 +91,9 @@ def among_neighbours():
 
 def fleet(count):
     return fleet_page.render(
-        sample_fleet(count).document, checked_at="2026-11-24 09:00:00 UTC", next_lines=["Next: clusterctl x"]
+        sample_fleet(count).document,
+        checked_at="2026-11-24 09:00:00 UTC",
+        following=[NextStep("clusterctl x")],
     )
 
 

@@ -55,8 +55,11 @@ font-size: {char_height}px; line-height: {line_height}px; }}
 def check(columns: int = COLUMNS) -> str:
     """Return ``clusterctl check`` of eight GPU nodes."""
     from clusterctl.cli.check.output import text
+    from clusterctl.report.text.next_step import Way, after_check
 
-    said = text(sample_fleet(8), ("clusterctl", "bootstrap", INVENTORY), every=False, width=columns)
+    judged = sample_fleet(8)
+    following = list(after_check(judged.verdicts, Way((INVENTORY,))))
+    said = text(judged, following, every=False, width=columns)
     return _typed(f"clusterctl check {INVENTORY}") + painted(said, "check")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from clusterctl.cli import console, report_files
+from clusterctl.cli import console, next_command, report_files
 from clusterctl.cli import options as cli
 from clusterctl.cli.check import output
 from clusterctl.report.check_document import exit_code
@@ -60,6 +60,7 @@ def check(
     """
     from clusterctl.cli.check.run import Contact, replayed
     from clusterctl.errors import UsageError
+    from clusterctl.report.text.next_step import after_check
     from clusterctl.rundir import default_root
 
     wanted, unwanted = cli.names(only), cli.names(skip)
@@ -79,9 +80,10 @@ def check(
     else:
         contact = Contact(inventory, limit, fanout, accept_new_host_keys, runs, label)
         judged = contact.check(wanted, unwanted or (), record)
+    way = next_command.way(inventory, limit, only, skip, runs=runs, is_local=judged.this_machine)
     # A recording may be of nodes that this machine cannot reach.
-    again = None if replay is not None else output.bootstrap_command(judged, inventory, limit, only, skip)
-    output.CheckReports(junit, prometheus, html).write(judged, again, strict=strict)
+    following = list(after_check(judged.verdicts, way if replay is None else None))
+    output.CheckReports(junit, prometheus, html).write(judged, following, strict=strict)
     if as_json:
         from clusterctl.cli.session import say_failures, say_without_root
 
@@ -89,7 +91,7 @@ def check(
         say_failures(judged.verdicts.failures)
         say_without_root(judged.facts, judged.verdicts)
     else:
-        console.data(output.text(judged, again, every=every, width=console.width()), look="check")
+        console.data(output.text(judged, following, every=every, width=console.width()), look="check")
     if html is not None:
         console.talk(f"report: {html}")
     if judged.run is not None:

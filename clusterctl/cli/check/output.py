@@ -1,4 +1,4 @@
-"""What ``check`` prints and writes: the text for people, reports in files, and the command to type next."""
+"""What ``check`` prints and writes: the text for people, reports in files, and the commands to type next."""
 
 from __future__ import annotations
 
@@ -12,26 +12,9 @@ from clusterctl.cli import report_files
 
 if TYPE_CHECKING:
     from clusterctl.cli.check.run import Judged
+    from clusterctl.report.text.next_step import NextStep
     from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import HostMap
-
-
-def bootstrap_command(
-    judged: Judged,
-    inventory: Path | None,
-    limit: Sequence[str] | None,
-    only: Sequence[str] | None,
-    skip: Sequence[str] | None,
-) -> tuple[str, ...]:
-    """Return the bootstrap command for the same nodes and requirements as this check."""
-    words = ["clusterctl", "bootstrap"]
-    if inventory is not None:
-        words.append(str(inventory))
-    elif judged.this_machine:
-        words.append("--local")
-    for flag, values in (("--limit", limit), ("--only", only), ("--skip", skip)):
-        words += [word for value in values or () for word in (flag, value)]
-    return tuple(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +25,8 @@ class CheckReports:
     prometheus: Path | None
     html: Path | None
 
-    def write(self, judged: Judged, bootstrap: tuple[str, ...] | None, *, strict: bool) -> None:
-        """Write the requested files; ``bootstrap`` is the command to name as the next one."""
+    def write(self, judged: Judged, following: Sequence[NextStep], *, strict: bool) -> None:
+        """Write the requested files; ``following`` are the commands to type next."""
         if self.junit is not None:
             from clusterctl.report import junit
 
@@ -54,10 +37,8 @@ class CheckReports:
             report_files.write(self.prometheus, prometheus.render(judged.document, checked_at_s=time.time()))
         if self.html is not None:
             from clusterctl.report.html import fleet_page
-            from clusterctl.report.text.next_step import next_lines
 
-            lines = list(next_lines(judged.verdicts.values_by_node.values(), bootstrap))
-            page = fleet_page.render(judged.document, checked_at=_checked_at(judged), next_lines=lines)
+            page = fleet_page.render(judged.document, checked_at=_checked_at(judged), following=following)
             report_files.write(self.html, page)
 
 
@@ -67,7 +48,7 @@ def _checked_at(judged: Judged) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
-def text(judged: Judged, bootstrap: tuple[str, ...] | None, *, every: bool, width: int | None) -> str:
+def text(judged: Judged, following: Sequence[NextStep], *, every: bool, width: int | None) -> str:
     """Return the report for people; ``every`` also lists the verdicts that need no attention."""
     from clusterctl.report.text import check as check_table
     from clusterctl.report.text.failures import rootless_lines
@@ -75,8 +56,7 @@ def text(judged: Judged, bootstrap: tuple[str, ...] | None, *, every: bool, widt
     from clusterctl.report.text.wrapping import wrapped, wrapped_message
 
     answered = judged.verdicts.values_by_node
-    summary = check_table.summary_line(judged.document["summary"], len(judged.verdicts))
-    last = [*wrapped(summary, width), *next_lines(answered.values(), bootstrap, width)]
+    last = [*wrapped(check_table.summary_line(judged.document), width), *next_lines(following, width)]
     blocks = (
         check_table.folded(judged.verdicts, width, every=every),
         wrapped_message("\n".join(rootless_lines(judged.facts.values_by_node, answered)), width),

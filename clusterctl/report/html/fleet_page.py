@@ -1,4 +1,4 @@
-"""The page of one check: nodes by requirements, what is unmet with its evidence, drift, and unreachable nodes."""
+"""The page of one check: what the nodes need, who must act, the evidence, drift, and unreachable nodes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clusterctl.documents.kinds import VerdictOwner
 from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.html import page
 from clusterctl.report.html.run_page import Tile
 from clusterctl.report.text.failures import add_message
 from clusterctl.report.text.folding import Kinds
-from clusterctl.wording import counted
+from clusterctl.report.text.next_step import NextStep, next_lines
+from clusterctl.report.verdict_order import in_order, sentence
+from clusterctl.wording import counted, some
 
-SYMBOLS = {"met": "✓", "unmet": "✕", "unknown": "?", "not-applicable": "–"}
-"""A sign for each verdict, so that the page does not depend on colours."""
-_OPEN = ("unmet", "unknown")
+SYMBOLS = {"unmet": "✕", "fixable": "+", "unknown": "?", "met": "✓", "not-applicable": "–"}
+"""A sign for each verdict, so that the page does not depend on colours; the keys are classes of the style sheet."""
+WORDS = {"unmet": "needs a person", "fixable": "bootstrap fixes it"}
+"""The words of the verdicts that are not their own names."""
+_OPEN = ("unmet", "fixable", "unknown")
+_HEADINGS = {"unmet": "Left to a person", "fixable": "Fixed by bootstrap", "unknown": "Unknown"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +66,33 @@ class LostNodes:
     hint: str | None
 
 
-def render(document: Mapping[str, Any], *, checked_at: str, next_lines: Sequence[str]) -> str:
+def render(document: Mapping[str, Any], *, checked_at: str, following: Sequence[NextStep]) -> str:
     """Return the page of a ``clusterctl.check/1`` document as HTML text.
 
-    ``checked_at`` is the time of the check as text, ``next_lines`` the commands to type next.
+    ``checked_at`` is the time of the check as text, ``following`` are the commands to type next.
     """
     nodes: Sequence[Mapping[str, Any]] = document["nodes"]
     answered = [node for node in nodes if node["reachable"]]
     requirements = list(dict.fromkeys(v["requirement"] for node in answered for v in node["verdicts"]))
     answers = list(_answers(answered))
     cells_of = {node["name"]: _cells(node, requirements) for node in answered}
-    groups = matrix(cells_of)
+    # Nodes that need a person come first, then those with the most faults.
+    groups = sorted(matrix(cells_of), key=lambda row: -sum(cell.status == "unmet" for cell in row.cells))
     return page.render(
         "fleet.html.j2",
         title=f"Fleet check \u00b7 {counted(len(nodes), 'node')}",
         checked_at=checked_at,
-        verdict=_verdict(document),
+        verdict="ok" if document["summary"]["nodes"]["whole"] == len(nodes) else _verdict(document),
+        sentence=_capital(sentence(document)),
         tiles=_tiles(document, answered),
         lost=list(_lost(nodes)),
-        commands=[line.removeprefix("Next: ") for line in next_lines],
-        open_answers=[one for status in _OPEN for one in answers if one.status == status],
+        commands=[line.removeprefix("Next: ") for line in next_lines(following)],
+        open_answers=[(_HEADINGS[of], found) for of in _OPEN if (found := _in_section(answers, of))],
         other_answers=[one for one in answers if one.status not in _OPEN],
         warnings=list(_warnings(answered)),
         requirements=requirements,
         symbols=SYMBOLS,
+        words=WORDS,
         groups=groups,
         every=rows_of_nodes(cells_of, groups),
         drift=[{**one, "nodes": nodeset.fold(one["nodes"])} for one in document["drift"]],
@@ -95,33 +104,38 @@ def _noun(count: int, noun: str) -> str:
     return noun if count == 1 else f"{noun}s"
 
 
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def _verdict(document: Mapping[str, Any]) -> str:
-    summary = document["summary"]
-    words = [f"{summary[word]} {word}" for word in (*_OPEN, "unreachable") if summary[word]]
-    return ", ".join(words) or "ok"
+    total = len(document["nodes"])
+    return f"{total - document['summary']['nodes']['whole']} of {counted(total, 'node')} not as required"
+
+
+def _kind(verdict: Mapping[str, Any]) -> str:
+    """Return the class of a verdict: its status, and ``fixable`` if bootstrap meets it."""
+    return "fixable" if verdict.get("owner") == VerdictOwner.BOOTSTRAP.value else str(verdict["status"])
+
+
+def _in_section(answers: Sequence[AnsweredAlike], of: str) -> list[AnsweredAlike]:
+    order = in_order(dict.fromkeys(one.requirement for one in answers), "you" if of == "unmet" else "")
+    return sorted((one for one in answers if one.status == of), key=lambda one: order.index(one.requirement))
 
 
 def _tiles(document: Mapping[str, Any], answered: Sequence[Mapping[str, Any]]) -> list[Tile]:
-    summary, total = document["summary"], len(document["nodes"])
-    whole = sum(not any(v["status"] in _OPEN for v in node["verdicts"]) for node in answered)
+    counts = document["summary"]["nodes"]
     drifting = len({name for one in document["drift"] for name in one["nodes"]})
+
+    def tile(label: str, count: int, note: str) -> Tile:
+        return Tile(label, str(count), _noun(count, "node"), note)
+
     return [
-        Tile(
-            "Nodes that answered", str(len(answered)), f"of {total}", f"{summary['unreachable']} unreachable"
-        ),
-        Tile("Nodes without a fault", str(whole), f"of {total}", "every requirement met or not applicable"),
-        Tile(
-            "Unmet",
-            str(summary["unmet"]),
-            _noun(summary["unmet"], "verdict"),
-            _of_requirements(answered, "unmet"),
-        ),
-        Tile(
-            "Unknown",
-            str(summary["unknown"]),
-            _noun(summary["unknown"], "verdict"),
-            _of_requirements(answered, "unknown"),
-        ),
+        tile("Need a person", counts["you"], _of_requirements(answered, "unmet")),
+        tile("Bootstrap fixes", counts["bootstrap"], _of_requirements(answered, "fixable")),
+        tile("Unknown", counts["unknown"], _of_requirements(answered, "unknown")),
+        tile("Down", counts["unreachable"], f"{len(answered)} of {len(document['nodes'])} answered"),
+        tile("As required", counts["whole"], "every requirement met or not applicable"),
         Tile(
             "Drift",
             str(len(document["drift"])),
@@ -131,9 +145,9 @@ def _tiles(document: Mapping[str, Any], answered: Sequence[Mapping[str, Any]]) -
     ]
 
 
-def _of_requirements(answered: Sequence[Mapping[str, Any]], status: str) -> str:
-    found = {v["requirement"] for node in answered for v in node["verdicts"] if v["status"] == status}
-    return f"of {counted(len(found), 'requirement')}" if found else ""
+def _of_requirements(answered: Sequence[Mapping[str, Any]], kind: str) -> str:
+    found = {v["requirement"] for node in answered for v in node["verdicts"] if _kind(v) == kind}
+    return some(sorted(found), 3) if found else ""
 
 
 def _lost(nodes: Sequence[Mapping[str, Any]]) -> Iterator[LostNodes]:
@@ -157,7 +171,7 @@ def _answers(answered: Sequence[Mapping[str, Any]]) -> Iterator[AnsweredAlike]:
     for node in answered:
         for verdict in node["verdicts"]:
             name = verdict["requirement"]
-            kinds.setdefault(name, Kinds()).add((verdict["status"],), verdict["reason"], node["name"])
+            kinds.setdefault(name, Kinds()).add((_kind(verdict),), _reason(verdict), node["name"])
             evidence[name, node["name"]] = verdict["evidence"]
     for requirement, found in kinds.items():
         for (status, _), (reason, names, differs) in found.found.items():
@@ -171,6 +185,11 @@ def _answers(answered: Sequence[Mapping[str, Any]]) -> Iterator[AnsweredAlike]:
                 names[0],
                 of_first,
             )
+
+
+def _reason(verdict: Mapping[str, Any]) -> str:
+    why = verdict.get("no_step")
+    return f"{verdict['reason']}; no step: {why}" if why else str(verdict["reason"])
 
 
 def _value(value: object) -> str:
@@ -199,7 +218,7 @@ def _warnings(answered: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str,
 def _cells(node: Mapping[str, Any], requirements: Sequence[str]) -> tuple[VerdictCell, ...]:
     found = {verdict["requirement"]: verdict for verdict in node["verdicts"]}
     return tuple(
-        VerdictCell(one["status"], SYMBOLS[one["status"]], one["reason"])
+        VerdictCell(_kind(one), SYMBOLS[_kind(one)], _reason(one))
         if one
         else VerdictCell("", "", "not checked")
         for one in (found.get(name) for name in requirements)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clusterctl.facts import drift as drifting
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.failures import failure_lines
 from clusterctl.report.text.folding import Kinds, named
 from clusterctl.report.text.wrapping import wrapped, wrapped_message
+from clusterctl.report.verdict_order import OPEN, SECTIONS, in_order, sentence
 from clusterctl.wording import counted
 
 if TYPE_CHECKING:
@@ -22,19 +23,24 @@ if TYPE_CHECKING:
 ROWS_PER_REQUIREMENT = 6
 DRIFT_LINES = 20
 WARNING_LINES = 20
-WORST_FIRST = ("unmet", "unknown", "met", "not-applicable")
 FOLDED = ("met", "not-applicable")
 """The verdicts that need no attention: one line each names their requirements."""
-_HEADS = ("status", "requirement", "nodes", "reason")
+_HEADS = ("status", "fix", "requirement", "nodes", "reason")
+_NAMES_CHARACTERS = 38
+"""With the columns before it, a longer list of nodes is wider than a terminal of 80 columns."""
 _REASON_CHARACTERS = 34
 """A narrower column for reasons is hard to read; then reasons go below their rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
-    """One line of the table: nodes with the same verdict on a requirement, for the same reason."""
+    """One line of the table: nodes with the same verdict on a requirement, for the same reason.
+
+    ``fix`` is who meets the requirement: you or bootstrap.
+    """
 
     status: str
+    fix: str
     requirement: str
     nodes: str
     reason: str
@@ -47,7 +53,7 @@ def folded(
     every: bool = False,
     reasons: bool = True,
 ) -> str:
-    """Return the verdicts as one table, unmet first, then unknown, then warnings and unreachable nodes.
+    """Return the verdicts as one table: what a person must fix, what bootstrap fixes, unknown, unreachable nodes.
 
     Nodes whose reasons are the same except for names and numbers share a row. Requirements that are met or not
     applicable are only named, unless ``every`` is set. ``width`` wraps the text; None: never wrap, for text that
@@ -57,15 +63,22 @@ def folded(
     kinds, warnings = _kinds(answered)
     blocks = []
     if answered:
-        rows = list(_rows(kinds, len(answered), WORST_FIRST if every else WORST_FIRST[:2]))
-        alike = all(row.nodes == "all" for row in rows)
-        lines = [nodeset.fold_counted(answered, " nodes"), *_table(rows, alike=alike, width=width)]
+        rows = list(_rows(kinds, len(answered), SECTIONS if every else OPEN))
+        lines = [nodeset.fold_counted(answered, " nodes"), *_table(rows, width=width)]
         if not every:
             lines += _folded_lines(kinds, len(answered), width)
         blocks.append("\n".join([*lines, *_warnings(warnings, len(answered), width)]))
     if verdicts.failures:
         blocks.append(unreachable(verdicts.failures, width, reasons=reasons))
     return "\n\n".join(blocks)
+
+
+def not_planned(verdicts: HostMap[tuple[Decision, ...]], width: int | None = None) -> str:
+    """Return the table of what is unmet or unknown and has no step in the plan; empty without any."""
+    answered = verdicts.values_by_node
+    left = {name: tuple(one for one in outcome if not one.steps) for name, outcome in answered.items()}
+    rows = list(_rows(_kinds(left)[0], len(answered), OPEN))
+    return "\n".join(["Not in this plan:", *_table(rows, width=width)]) if rows else ""
 
 
 def unreachable(failures: Mapping[str, Failure], width: int | None = None, *, reasons: bool = True) -> str:
@@ -75,10 +88,9 @@ def unreachable(failures: Mapping[str, Failure], width: int | None = None, *, re
     return wrapped_message("\n".join([f"unreachable: {named(list(failures), 10**6)}", *indented]), width)
 
 
-def summary_line(summary: Mapping[str, int], nodes: int) -> str:
-    """Return the number of nodes and verdicts in one line, from the summary of a ``clusterctl.check/1`` document."""
-    counts = ", ".join(f"{summary[status.replace('-', '_')]} {status}" for status in WORST_FIRST)
-    return f"Checked {counted(nodes, 'node')}: {counts}; {summary['unreachable']} unreachable"
+def summary_line(document: Mapping[str, Any]) -> str:
+    """Return the number of nodes and what they need in one line, from a ``clusterctl.check/1`` document."""
+    return f"Checked {counted(len(document['nodes']), 'node')}: {sentence(document)}"
 
 
 def _kinds(answered: Mapping[str, tuple[Decision, ...]]) -> tuple[dict[str, Kinds], Kinds]:
@@ -88,31 +100,37 @@ def _kinds(answered: Mapping[str, tuple[Decision, ...]]) -> tuple[dict[str, Kind
     for name, outcome in answered.items():
         for verdict in outcome:
             kinds = requirements.setdefault(verdict.requirement, Kinds())
-            kinds.add((verdict.status.value,), verdict.reason, name)
+            owner = "" if verdict.owner is None else verdict.owner.value
+            kinds.add((verdict.status.value, owner), verdict.full_reason, name)
             for warning in verdict.warnings:
                 warnings.add((verdict.requirement,), warning, name)
     return requirements, warnings
 
 
-def _rows(requirements: Mapping[str, Kinds], total: int, statuses: Iterable[str]) -> Iterator[VerdictRow]:
-    for status in statuses:
-        for requirement, kinds in requirements.items():
-            found = [answer for (of, _), answer in kinds.found.items() if of == status]
+def _rows(
+    requirements: Mapping[str, Kinds], total: int, sections: Iterable[tuple[str, str]]
+) -> Iterator[VerdictRow]:
+    for status, owner in sections:
+        for requirement in in_order(requirements, owner):
+            kinds = requirements[requirement]
+            found = [answer for key, answer in kinds.found.items() if key[:2] == (status, owner)]
             for index, (reason, nodes, differs) in enumerate(found):
                 if index == ROWS_PER_REQUIREMENT and len(found) > ROWS_PER_REQUIREMENT + 1:
                     rest = [node for _, names, _ in found[index:] for node in names]
                     more = f"... {len(found) - index} more different answers"
-                    yield VerdictRow(status, requirement, named(rest), more)
+                    yield VerdictRow(status, owner, requirement, named(rest, _NAMES_CHARACTERS), more)
                     break
-                who = "all" if len(nodes) == total else named(nodes)
-                yield VerdictRow(status, requirement, who, Kinds.said(reason, differs))
+                who = "all" if len(nodes) == total else named(nodes, _NAMES_CHARACTERS)
+                yield VerdictRow(status, owner, requirement, who, Kinds.said(reason, differs))
 
 
-def _table(rows: Sequence[VerdictRow], *, alike: bool, width: int | None) -> Iterator[str]:
-    """Yield the lines of the table; the column of nodes is left out if all nodes share each answer."""
+def _table(rows: Sequence[VerdictRow], *, width: int | None) -> Iterator[str]:
+    """Yield the lines of the table, without the column of nodes if all nodes share each answer."""
     if not rows:
         return
-    heads = [head for head in _HEADS if not (alike and head == "nodes")]
+    alike = all(row.nodes == "all" for row in rows)
+    empty = {"nodes" if alike else "", "" if any(row.fix for row in rows) else "fix"}
+    heads = [head for head in _HEADS if head not in empty]
     cells = [heads, *([str(getattr(row, head)) for head in heads] for row in rows)]
     sizes = [max(len(row[column]) for row in cells) for column in range(len(heads) - 1)]
     if width is not None and not alike:
@@ -125,8 +143,9 @@ def _table(rows: Sequence[VerdictRow], *, alike: bool, width: int | None) -> Ite
     before: list[str] = []
     for cell in cells:
         # A requirement is named once; its other answers follow below.
-        shown = [cell[0], "" if cell[:2] == before else cell[1], *cell[2:]]
-        before = cell[:2]
+        key = cell[: heads.index("requirement") + 1]
+        shown = [*key[:-1], "" if key == before else key[-1], *cell[len(key) :]]
+        before = key
         yield from _line(shown, sizes, indent, width)
 
 
@@ -151,7 +170,7 @@ def _folded_lines(requirements: Mapping[str, Kinds], total: int, width: int | No
     for status in FOLDED:
         named_here = []
         for requirement, kinds in requirements.items():
-            count = sum(len(nodes) for (of, _), (_, nodes, _) in kinds.found.items() if of == status)
+            count = sum(len(nodes) for key, (_, nodes, _) in kinds.found.items() if key[0] == status)
             if count:
                 named_here.append(
                     requirement if count == total else f"{requirement} ({count} of {total} nodes)"

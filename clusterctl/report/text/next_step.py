@@ -1,52 +1,111 @@
-"""What to type after a check: the command that fixes what bootstrap can fix, and where to read about the rest."""
+"""What to type next: the way from ``check`` over ``bootstrap`` and ``bench`` to ``accept``; pure."""
 
 from __future__ import annotations
 
 import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from clusterctl.requirements.base import Owner, Status
 
 if TYPE_CHECKING:
     from clusterctl.requirements.base import Decision
+    from clusterctl.transport.base import HostMap
 
 
-def next_lines(
-    verdicts: Iterable[tuple[Decision, ...]], bootstrap: Sequence[str] | None, width: int | None = None
-) -> Iterator[str]:
-    """Yield the next commands, with what each is for; nothing if no requirement is unmet or unknown.
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """A command to type, and what it is for."""
 
-    ``bootstrap`` is the command that covers the same nodes and requirements as the check; None if no node can be
-    contacted, as in a replay. bootstrap counts as able to fix a requirement if it has a step on any node.
+    command: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The commands that cover the same nodes: INVENTORY and ``--limit`` as words behind each of them.
+
+    ``choice`` are the words that choose requirements. ``has_bench``: a benchmark was recorded here.
     """
-    order: dict[str, None] = {}
-    open_ends, with_steps = set(), set()
+
+    nodes: tuple[str, ...] = ()
+    choice: tuple[str, ...] = ()
+    is_local: bool = False
+    has_bench: bool = False
+
+    def bootstrap(self) -> str:
+        local = ("--local",) if self.is_local else ()
+        return shlex.join(("clusterctl", "bootstrap", *self.nodes, *local, *self.choice))
+
+    def onward(self, lost: Sequence[str] = ()) -> NextStep:
+        """Return the command that follows if nothing is left to fix; it leaves out the nodes that are lost."""
+        from clusterctl.inventory import nodeset
+
+        verb, why = (
+            ("accept", "measures all and judges it") if self.has_bench else ("bench", "measures the nodes")
+        )
+        without = ("--limit", nodeset.fold(f"!{name}" for name in lost)) if lost else ()
+        command = shlex.join(("clusterctl", verb, *self.nodes, *without))
+        return NextStep(command, f"{why} without {nodeset.fold(lost)}" if lost else why)
+
+
+def after_check(verdicts: HostMap[tuple[Decision, ...]], way: Way | None) -> Iterator[NextStep]:
+    """Yield what follows verdicts: bootstrap for what it meets, pages of the rest, or the next stage if all is met.
+
+    ``way`` is None if no node can be contacted, as in a replay: then there are only pages.
+    """
+    fixable, others = _open(verdicts.values_by_node.values())
+    if way is None:
+        others += [name for name in fixable if name not in others]
+    elif fixable:
+        yield NextStep(way.bootstrap(), f"shows a plan for {', '.join(fixable)}, and asks")
+    if others:
+        yield _pages(others, "what they check") if way is None else _pages(others)
+    if way is not None and not (fixable or others) and verdicts.values_by_node:
+        yield way.onward(list(verdicts.failures))
+
+
+def after_bootstrap(verdicts: HostMap[tuple[Decision, ...]], way: Way) -> Iterator[NextStep]:
+    """Yield what follows verdicts that bootstrap leaves as they are: pages of the rest, or the next stage."""
+    fixable, others = _open(verdicts.values_by_node.values())
+    if fixable or others:
+        rest = [*others, *(name for name in fixable if name not in others)]
+        yield _pages(rest, "left to you: no further step is possible")
+    elif verdicts.values_by_node:
+        yield way.onward(list(verdicts.failures))
+
+
+def _pages(names: Sequence[str], why: str = "left to you: bootstrap has no step") -> NextStep:
+    return NextStep(shlex.join(("clusterctl", "requirements", "show", *names)), why)
+
+
+def _open(verdicts: Iterable[tuple[Decision, ...]]) -> tuple[list[str], list[str]]:
+    """Return the requirements that bootstrap meets, and those that are left to a person or unknown, on any node."""
+    fixable: dict[str, None] = {}
+    others: dict[str, None] = {}
     for outcome in verdicts:
         for verdict in outcome:
-            order[verdict.requirement] = None
-            if verdict.status.value in ("unmet", "unknown"):
-                open_ends.add(verdict.requirement)
-            if verdict.steps:
-                with_steps.add(verdict.requirement)
-    fixable = [name for name in order if name in with_steps and bootstrap is not None]
-    others = [name for name in order if name in open_ends and name not in fixable]
-    if bootstrap is not None and fixable:
-        yield from _line(shlex.join(bootstrap), f"shows a plan for {', '.join(fixable)}, and asks", width)
-    if others:
-        why = "bootstrap has no step for " + ("it" if len(others) == 1 else "these")
-        if bootstrap is None:
-            why = "what fixes " + ("it" if len(others) == 1 else "these")
-        yield from _line(shlex.join(("clusterctl", "requirements", "show", *others)), why, width)
+            if verdict.owner is Owner.BOOTSTRAP:
+                fixable[verdict.requirement] = None
+            elif verdict.owner is Owner.YOU or verdict.status is Status.UNKNOWN:
+                others[verdict.requirement] = None
+    return list(fixable), list(others)
 
 
-def _line(command: str, why: str, width: int | None) -> Iterator[str]:
-    """Yield a command and its purpose as a shell comment, so that lines can be pasted; commands are never wrapped."""
-    line = f"Next: {command}  # {why}"
-    if width is None or len(line) <= width:
-        yield line
-        return
-    yield f"Next: {command}"
-    indent = " " * len("Next: ") + "# "
-    yield from textwrap.wrap(
-        why, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
-    )
+def next_lines(steps: Iterable[NextStep], width: int | None = None) -> Iterator[str]:
+    """Yield a line per command with its purpose as a shell comment, so that lines can be pasted.
+
+    Commands are never wrapped.
+    """
+    for step in steps:
+        line = f"Next: {step.command}  # {step.why}" if step.why else f"Next: {step.command}"
+        if width is None or len(line) <= width or not step.why:
+            yield line
+            continue
+        yield f"Next: {step.command}"
+        indent = " " * len("Next: ") + "# "
+        yield from textwrap.wrap(
+            step.why, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        )

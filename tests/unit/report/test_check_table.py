@@ -5,19 +5,24 @@ from __future__ import annotations
 import pytest
 
 from clusterctl.facts.drift import Deviation
+from clusterctl.report.check_document import document_of
 from clusterctl.report.text.check import (
     DRIFT_LINES,
     WARNING_LINES,
     drift_text,
     folded,
+    not_planned,
     summary_line,
     unreachable,
 )
 from clusterctl.requirements.base import Decision, Status
+from clusterctl.requirements.steps import EnableUnit
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 
 MET = Decision("memlock", Status.MET, "unlimited")
 UNMET = Decision("memlock", Status.UNMET, "8192 KiB, not unlimited", {}, ("only in containers",))
+FIXABLE = Decision("docker", Status.UNMET, "stopped", steps=(EnableUnit("Enable it", "docker.service"),))
+UNREAD = Decision("acs", Status.UNKNOWN, "needs root")
 GONE = Failure(FailureKind.REFUSED, "n3 refused the connection")
 
 
@@ -30,9 +35,9 @@ def test_one_node_is_one_plain_table_with_the_unmet_first() -> None:
     text = folded(HostMap({"n1": decisions}))
     assert text.splitlines() == [
         "n1",
-        "status   requirement  reason",
-        "unmet    docker       absent",
-        "unknown  acs          needs root",
+        "status   fix  requirement  reason",
+        "unmet    you  docker       absent",
+        "unknown       acs          needs root",
         "met: memlock",
     ]
 
@@ -41,8 +46,8 @@ def test_nodes_that_read_alike_share_a_row_and_the_lost_one_is_apart() -> None:
     fleet = HostMap({"n1": (MET,), "n2": (MET,), "n3": GONE, "n4": (UNMET,)})
     assert folded(fleet).splitlines() == [
         "n[1-2,4] (3 nodes)",
-        "status  requirement  nodes  reason",
-        "unmet   memlock      n4     8192 KiB, not unlimited",
+        "status  fix  requirement  nodes  reason",
+        "unmet   you  memlock      n4     8192 KiB, not unlimited",
         "met: memlock (2 of 3 nodes)",
         "warning: memlock: only in containers [n4]",
         "",
@@ -50,9 +55,9 @@ def test_nodes_that_read_alike_share_a_row_and_the_lost_one_is_apart() -> None:
         "  n3: refused: n3 refused the connection",
     ]
     assert folded(fleet, every=True).splitlines()[1:5] == [
-        "status  requirement  nodes       reason",
-        "unmet   memlock      n4          8192 KiB, not unlimited",
-        "met     memlock      n[1-2] (2)  unlimited",
+        "status  fix  requirement  nodes       reason",
+        "unmet   you  memlock      n4          8192 KiB, not unlimited",
+        "met          memlock      n[1-2] (2)  unlimited",
         "warning: memlock: only in containers [n4]",
     ]
     assert folded(fleet, reasons=False).endswith("\n\nunreachable: n3")
@@ -62,8 +67,8 @@ def test_a_requirement_is_named_once_above_its_answers() -> None:
     other = Decision("memlock", Status.UNMET, "sshd does not use PAM")
     lines = folded(HostMap({"n1": (UNMET,), "n2": (other,)})).splitlines()
     assert lines[2:4] == [
-        "unmet   memlock      n1     8192 KiB, not unlimited",
-        "unmet                n2     sshd does not use PAM",
+        "unmet   you  memlock      n1     8192 KiB, not unlimited",
+        "unmet   you               n2     sshd does not use PAM",
     ]
 
 
@@ -99,12 +104,47 @@ def test_the_reason_of_an_unreachable_node_breaks_between_words() -> None:
     assert folded(verdicts).splitlines()[2] == f"      hint: run {command} again"
 
 
-def test_the_summary_counts_nodes_and_verdicts() -> None:
-    summary = {"met": 3, "unmet": 17, "unknown": 0, "not_applicable": 48, "unreachable": 1}
-    assert summary_line(summary, 5) == (
-        "Checked 5 nodes: 17 unmet, 0 unknown, 3 met, 48 not-applicable; 1 unreachable"
+def test_the_summary_counts_nodes_and_names_who_acts() -> None:
+    fleet = HostMap({"n1": (MET,), "n2": (MET, UNMET), "n3": GONE, "n4": (UNMET, FIXABLE), "n5": (UNREAD,)})
+    assert summary_line(document_of(fleet)) == (
+        "Checked 5 nodes: 2 nodes need a person (n[2,4]); bootstrap fixes docker on n4; "
+        "acs is unknown on n5; 1 node is down (n3)"
     )
-    assert summary_line(summary, 1).startswith("Checked 1 node: ")
+    assert summary_line(document_of(HostMap({"n1": (MET,), "n2": (MET,)}))) == (
+        "Checked 2 nodes: all 2 nodes meet every requirement"
+    )
+    assert summary_line(document_of(HostMap({"n1": (MET, FIXABLE)}))) == (
+        "Checked 1 node: bootstrap fixes docker"
+    )
+    assert summary_line(document_of(HostMap({"n1": (MET,), "n3": GONE}))) == (
+        "Checked 2 nodes: 1 node meets every requirement; 1 node is down (n3)"
+    )
+    assert summary_line(document_of(HostMap({"n1": GONE}))) == "Checked 1 node: 1 node is down (n1)"
+
+
+def test_a_person_comes_before_bootstrap_and_hardware_before_other_faults() -> None:
+    health = Decision("gpu-health", Status.UNMET, "GPU 1: Xid 79")
+    later = Decision("container-toolkit", Status.UNMET, "waits for docker", follows="docker")
+    fleet = HostMap({"n1": (FIXABLE, later, UNMET, UNREAD, health)})
+    lines = folded(fleet).splitlines()
+    assert [line.split()[:3] for line in lines[2:7]] == [
+        ["unmet", "you", "gpu-health"],
+        ["unmet", "you", "memlock"],
+        ["unmet", "bootstrap", "docker"],
+        ["unmet", "bootstrap", "container-toolkit"],
+        ["unknown", "acs", "needs"],
+    ]
+
+
+def test_beside_a_plan_stands_only_what_it_does_not_change() -> None:
+    stuck = Decision("time-sync", Status.UNMET, "no service", no_step="the node does not run systemd")
+    text = not_planned(HostMap({"n1": (MET, FIXABLE, stuck), "n2": (MET, FIXABLE), "n3": GONE}))
+    assert text.splitlines() == [
+        "Not in this plan:",
+        "status  fix  requirement  nodes  reason",
+        "unmet   you  time-sync    n1     no service; no step: the node does not run systemd",
+    ]
+    assert not_planned(HostMap({"n1": (MET, FIXABLE)})) == ""
 
 
 def test_reasons_that_differ_in_figures_and_names_are_one_row() -> None:
@@ -146,7 +186,7 @@ def test_a_terminal_wraps_reasons_below_their_column(width: int) -> None:
     lines = folded(HostMap({"n1": (long,)}), width).splitlines()
     assert len(lines) > 3
     assert all(len(line) <= width for line in lines)
-    assert lines[3].startswith(" " * len("unmet   memlock      ") + "word")
+    assert lines[3].startswith(" " * len("unmet   you  memlock      ") + "word")
     assert len(folded(HostMap({"n1": (long,)})).splitlines()) == 4
 
 

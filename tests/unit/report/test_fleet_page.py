@@ -9,14 +9,15 @@ from sample_fleet import sample_fleet
 
 from clusterctl.report.check_document import document_of
 from clusterctl.report.html import fleet_page
+from clusterctl.report.text.next_step import NextStep
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 
-NEXT = ["Next: clusterctl bootstrap fleet.yaml  # asks"]
+NEXT = [NextStep("clusterctl bootstrap fleet.yaml", "asks")]
 
 
 def rendered(document: dict[str, object]) -> str:
-    return fleet_page.render(document, checked_at="2026-11-24 09:00:00 UTC", next_lines=NEXT)
+    return fleet_page.render(document, checked_at="2026-11-24 09:00:00 UTC", following=NEXT)
 
 
 def words(text: str) -> str:
@@ -29,7 +30,9 @@ def test_a_fleet_with_faults_has_all_of_them_on_its_page() -> None:
     text = words(rendered(document))
     for part in (
         "Fleet check \u00b7 8 nodes",
-        "Nodes that answered 7 of 8",
+        "3 nodes need a person (gpu[03-04,06]); bootstrap fixes 5 requirements on all 7 nodes; 1 node is down (gpu08).",
+        "Need a person 3 nodes gpu-driver, rdma-link",
+        "Down 1 node 7 of 8 answered",
         "refused : gpu08",
         "root@10.0.0.8:22: connection refused",
         "What to do: is sshd running, and on this port?",
@@ -40,6 +43,8 @@ def test_a_fleet_with_faults_has_all_of_them_on_its_page() -> None:
     ):
         assert part in text, part
     assert "Next: " not in text
+    headings = [text.index(word) for word in ("Left to a person", "Fixed by bootstrap", "Unreachable nodes")]
+    assert headings == sorted(headings)
 
 
 @pytest.mark.parametrize("count", [1, 8, 256])
@@ -48,7 +53,7 @@ def test_the_matrix_has_a_cell_for_every_verdict(count: int) -> None:
     text = rendered(document)
     cells = re.findall(r'<td class="([a-z-]+)" title="([a-z-]+): ', text)
     verdicts = [
-        (verdict["status"], verdict["requirement"])
+        ("fixable" if verdict.get("owner") == "bootstrap" else verdict["status"], verdict["requirement"])
         for node in document["nodes"]
         for verdict in node["verdicts"]
     ]
@@ -65,11 +70,11 @@ def test_a_healthy_fleet_says_so_and_has_no_empty_section() -> None:
     document = sample_fleet(4, healthy=True).document
     open_ends = document["summary"]["unmet"]
     text = rendered(document)
-    assert ("\u2715" in text) and open_ends  # network buffers stay as the kernel has them
+    assert ('class="fixable"' in text) and open_ends  # network buffers stay as the kernel has them
     fine = document_of(HostMap({"n1": (Decision("memlock", Status.MET, "memlock is unlimited"),)}))
-    text = words(fleet_page.render(fine, checked_at="", next_lines=[]))
+    text = words(fleet_page.render(fine, checked_at="", following=[]))
     assert "\u2713 ok" in text
-    for heading in ("Unmet and unknown", "Unreachable", "Drift Facts", "Warnings", "Next"):
+    for heading in ("Left to a person", "Fixed by", "Unreachable", "Drift Facts", "Warnings", "Next"):
         assert heading not in text
 
 

@@ -1,0 +1,57 @@
+"""Print the next command of the way: check, bootstrap, bench, accept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterctl.cli import console
+
+if TYPE_CHECKING:
+    from clusterctl.report.text.next_step import NextStep, Way
+
+
+def say(command: str, why: str = "") -> None:
+    """Print one next command to stderr."""
+    from clusterctl.report.text.next_step import NextStep
+
+    say_all((NextStep(command, why),))
+
+
+def say_all(steps: Iterable[NextStep]) -> None:
+    """Print the next commands to stderr."""
+    import shutil
+    import sys
+
+    from clusterctl.report.text.next_step import next_lines
+
+    width = shutil.get_terminal_size((120, 24)).columns if sys.stderr.isatty() else None
+    for line in next_lines(steps, width):
+        console.talk(line)
+
+
+def way(
+    inventory: Path | None,
+    limit: Sequence[str] | None,
+    only: Sequence[str] | None = None,
+    skip: Sequence[str] | None = None,
+    *,
+    runs: Path | None,
+    is_local: bool = False,
+) -> Way:
+    """Return the commands for the nodes and the requirements that a command line chose."""
+    from clusterctl import run_ids, rundir
+    from clusterctl.report.text.next_step import Way
+
+    nodes = () if inventory is None else (str(inventory),)
+    return Way(
+        (*nodes, *_options("--limit", limit)),
+        (*_options("--only", only), *_options("--skip", skip)),
+        is_local and inventory is None,
+        any(run_ids.verb_of(one) == "bench" for one in rundir.ids(runs)),
+    )
+
+
+def _options(flag: str, values: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(word for value in values or () for word in (flag, value))
