@@ -294,8 +294,8 @@ def test_a_run_with_a_node_down_and_nothing_else_to_do_can_be_resumed(sshd_farm,
     assert [n["reachable"] for n in document["nodes"]] == [True, False]
     applied = tmp_path / "runs" / document["run"] / "apply.json"
     assert json.loads(applied.read_text())["state"] == "cut"
-    again = f"clusterctl bootstrap --resume {applied.parent}\n"
-    assert f"hint: to include {down.name}, once clusterctl can reach it: {again}" in done.stderr
+    again = f"Next: clusterctl bootstrap --resume {applied.parent}"
+    assert f"{again}  # once clusterctl can reach {down.name}: includes it\n" in done.stderr
 
     # Still down: still named, and still to be resumed.
     resume = ("bootstrap", "--yes", "--resume", document["run"], "--json")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clusterctl.cli import console
+from clusterctl.cli import console, next_command
 from clusterctl.cli import options as cli
 from clusterctl.cli.bootstrap import permits as permits_of
 from clusterctl.cli.bootstrap.shown import Shown
 from clusterctl.cli.named_inventory import LocalOption, to_change
 from clusterctl.cli.terminal import interrupt
-from clusterctl.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.apply.bootstrap import Engine, Prepared, Result
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from clusterctl.cli.session import Session
     from clusterctl.documents import steps
     from clusterctl.inventory.model import Inventory, Node
+    from clusterctl.report.text.next_step import NextStep, Way
     from clusterctl.rundir import RunDir
     from clusterctl.transport.base import Failure
     from clusterctl.transport.kept import Kept
@@ -95,7 +96,6 @@ def bootstrap(
     from clusterctl.apply.journal import Options
     from clusterctl.apply.rolling import Rolling
     from clusterctl.cli.session import open_session, session_of
-    from clusterctl.errors import UsageError
     from clusterctl.requirements import judge
     from clusterctl.rundir import RunDir, default_root
     from clusterctl.transport.kept import Kept
@@ -110,17 +110,7 @@ def bootstrap(
     with Kept(_KEPT_CONNECTIONS) as kept:
         with interrupt.changes_nothing(can_limit=resume is None):
             if resume is not None:
-                if (
-                    inventory is not None
-                    or local
-                    or limit is not None
-                    or only is not None
-                    or skip is not None
-                ):
-                    raise UsageError(
-                        "--resume uses the inventory and the requirements of the run that it continues",
-                        hint="leave out INVENTORY, --local, --limit, --only and --skip",
-                    )
+                _refuse_with_resume(inventory, local or None, limit, only, skip)
                 run = RunDir.open(resume, runs, "bootstrap", "apply").hold(label)
                 session = session_of(
                     engine_of.stored_inventory(run), fanout=fanout, accept_new_host_keys=accept_new_host_keys
@@ -145,12 +135,9 @@ def bootstrap(
             asks = not dry_run and not yes and not prepared.plan.is_empty
             shown = Shown(engine, prepared.inventory, on_stdout=not as_json, on_screen=asks)
             shown.first(prepared, permits)
-            declined = asks and not console.confirm(_question(prepared))
-        result = (
-            None
-            if dry_run or declined or not _has_work(prepared, resumed=resume is not None)
-            else _applied(engine, prepared, run, shown)
-        )
+            declined = asks and not console.confirm(f"Apply {shown.work}, and what becomes possible then?")
+        ends = dry_run or declined or not _has_work(prepared, resumed=resume is not None)
+        result = None if ends else _applied(engine, prepared, run, shown)
     document = document_of(run, prepared, result)
     run.write("report", document)
     if declined:
@@ -159,8 +146,27 @@ def bootstrap(
         console.emit_json(document)
     elif not declined:
         console.data(_text(run, document, prepared, result, shown), look="plan")
-    _say_what_is_left(prepared, result, run)
+    if not declined:
+        next_command.say_all(
+            _following(
+                prepared,
+                result,
+                run,
+                next_command.way(inventory or _source(prepared.inventory), limit, runs=run.path.parent),
+                dry_run=dry_run,
+            )
+        )
     raise typer.Exit(1 if declined else exit_code(document, result))
+
+
+def _refuse_with_resume(*given: object) -> None:
+    from clusterctl.errors import UsageError
+
+    if any(one is not None for one in given):
+        raise UsageError(
+            "--resume uses the inventory and the requirements of the run that it continues",
+            hint="leave out INVENTORY, --local, --limit, --only and --skip",
+        )
 
 
 def _resumed(engine: Engine, run: RunDir, given: Rolling) -> Prepared:
@@ -177,12 +183,6 @@ def _resumed(engine: Engine, run: RunDir, given: Rolling) -> Prepared:
 def _has_work(prepared: Prepared, *, resumed: bool) -> bool:
     """Return whether the run applies something; a run with unreachable nodes is recorded, so that it can be resumed."""
     return resumed or not prepared.plan.is_empty or bool(prepared.verdicts.failures)
-
-
-def _question(prepared: Prepared) -> str:
-    busy = [node.steps for node in prepared.plan.nodes if node.steps]
-    changes = counted(sum(map(len, busy)), "change")
-    return f"Apply {changes} on {counted(len(busy), 'node')}, and what becomes possible then?"
 
 
 def _applied(engine: Engine, prepared: Prepared, run: RunDir, shown: Shown) -> Result:
@@ -208,18 +208,33 @@ def _again(run: RunDir) -> str:
     return shlex.join(("clusterctl", "bootstrap", "--resume", str(run.path)))
 
 
-def _say_what_is_left(prepared: Prepared, result: Result | None, run: RunDir) -> None:
-    """Print last, below the result, how a run that was carried out continues."""
+def _source(inventory: Inventory) -> Path | None:
+    return Path(inventory.source) if inventory.source else None
+
+
+def _following(
+    prepared: Prepared, result: Result | None, run: RunDir, way: Way, *, dry_run: bool
+) -> Iterator[NextStep]:
+    """Yield how the work continues: the same command, the rest of the run, or what follows the verdicts."""
     from clusterctl.inventory import nodeset
+    from clusterctl.report.text.next_step import NextStep, after_bootstrap
 
     if result is None:
+        if dry_run and not prepared.plan.is_empty:
+            yield NextStep(interrupt.command_line(without="--dry-run"), "shows this plan, and asks")
+        else:
+            yield from after_bootstrap(prepared.verdicts, way)
         return
     again = _again(run)
     if any(outcome.failure or outcome.failed for outcome in result.outcomes.values()):
-        console.talk(f"hint: to do the remaining steps, once the cause is fixed: {again}")
+        yield NextStep(again, "once the cause is fixed: does the remaining steps")
     elif prepared.verdicts.failures:
         missed = nodeset.fold(prepared.verdicts.failures)
-        console.talk(f"hint: to include {missed}, once clusterctl can reach it: {again}")
+        yield NextStep(again, f"once clusterctl can reach {missed}: includes it")
+    elif result.needs_reboot:
+        yield NextStep(f"{again} --reboot", "allows the reboots that steps need")
+    else:
+        yield from after_bootstrap(result.verdicts, way)
 
 
 def _failures(result: Result) -> dict[str, Failure]:
@@ -346,23 +361,27 @@ def counts(document: dict[str, Any], result: Result | None) -> str:
 def _text(
     run: RunDir, document: dict[str, Any], prepared: Prepared, result: Result | None, shown: Shown
 ) -> str:
-    """Return the end of the report: what was changed, what is not met, failed steps and nodes, and the counts."""
+    """Return the end of the report: what was changed, what is not met, failed steps and nodes, and the counts.
+
+    A run that applied nothing has only the plan, which was printed.
+    """
     from clusterctl.cli.check.output import folded
     from clusterctl.report.text.failures import failure_lines, step_lines
     from clusterctl.report.text.wrapping import wrapped_message
 
+    if result is None:
+        return f"run folder: {run.path}"
     told = [
         (node["name"], step, "; ".join(filter(None, [*step.get("notes", ()), step.get("reason")])))
         for node in document["nodes"]
         for step in node["steps"]
         if step["status"] == "failed" or step.get("notes")
     ]
-    verdicts = prepared.verdicts if result is None else result.verdicts
-    lost = {} if result is None else {**verdicts.failures, **_failures(result)}
+    lost = {**result.verdicts.failures, **_failures(result)}
     new = {name: failure for name, failure in lost.items() if name not in prepared.verdicts.failures}
     blocks = [
-        "" if result is None else shown.applied(result),
-        folded(verdicts, console.width()),
+        shown.applied(result),
+        folded(result.verdicts, console.width()),
         wrapped_message("\n".join([*step_lines(told), *failure_lines(new)]), console.width()),
         f"{counts(document, result)}\nrun folder: {run.path}",
     ]

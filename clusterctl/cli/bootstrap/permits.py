@@ -33,24 +33,12 @@ def outlook(prepared: Prepared, permits: Permits) -> list[str]:
     """Return what may follow the printed plan: later rounds, and reboots that are not allowed."""
     from clusterctl.apply.on_node import NEEDS_REBOOT
     from clusterctl.inventory import nodeset
-    from clusterctl.report.text.folding import Kinds
     from clusterctl.report.text.wrapping import wrapped
-    from clusterctl.requirements.base import Status
     from clusterctl.requirements.steps import Reboot
 
     if prepared.plan.is_empty:
         return []
-    planned = {node.node: {step.requirement for step in node.steps} for node in prepared.plan.nodes}
-    waiting = Kinds()
-    for name, verdicts in prepared.verdicts.values_by_node.items():
-        for verdict in verdicts:
-            if verdict.status is Status.UNMET and verdict.requirement not in planned.get(name, ()):
-                waiting.add((verdict.requirement,), f"{verdict.requirement}: {verdict.reason}", name)
     said = ["clusterctl then checks the nodes again and may plan further steps."]
-    said += [
-        f"  unmet, without a step in this round: {nodeset.fold(names)}: {Kinds.said(why, differs)}"
-        for why, names, differs in waiting.found.values()
-    ]
     boots = [n.node for n in prepared.plan.nodes if any(isinstance(p.step, Reboot) for p in n.steps)]
     if boots and not permits.reboot:
         said.append(f"  {nodeset.fold(boots)}: {NEEDS_REBOOT}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from clusterctl.inventory.model import Inventory
     from clusterctl.plan.model import Plan
     from clusterctl.report.text.plan import Change, NodeChanges
-    from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import HostMap
 
 _BATCHES_SHOWN = 8
@@ -33,12 +31,16 @@ class Shown:
     inventory: Inventory
     on_stdout: bool
     on_screen: bool
+    work: str = ""
+    """The number of changes of the first round, in words."""
     _changes: dict[tuple[str, str], Change] = field(default_factory=dict)
 
     def first(self, prepared: Prepared, permits: permits_of.Permits) -> None:
-        """Show the plan of the first round, what may follow it, what is missing on nodes, and the plan's size."""
+        """Show the plan of the first round, what it leaves, what is missing on nodes, and last the plan's size."""
+        from clusterctl.report.text import check as check_table
         from clusterctl.report.text import plan as plan_text
         from clusterctl.report.text.failures import failure_lines, rootless_lines
+        from clusterctl.report.text.wrapping import wrapped_message
 
         changing = [node.node for node in prepared.plan.nodes if node.steps]
         rootless = rootless_lines(prepared.facts.values_by_node, prepared.verdicts.values_by_node, changing)
@@ -47,11 +49,20 @@ class Shown:
             if missing:
                 console.error(missing)
             return
-        nodes = self._nodes(prepared.plan, prepared.facts, without_steps(prepared))
-        blocks = [plan_text.blocks(nodes, console.width()), *permits_of.outlook(prepared, permits)]
-        blocks.append(missing)
-        size = [*plan_text.disturbed(nodes), f"Plan: {plan_text.size_of(nodes)}", *batches(prepared)]
-        blocks.append("\n".join(size))
+        width = console.width()
+        nodes = self._nodes(prepared.plan, prepared.facts)
+        self.work = plan_text.work_of(nodes)
+        blocks = [plan_text.blocks(nodes, width), *permits_of.outlook(prepared, permits)]
+        if prepared.plan.is_empty:
+            blocks.append(
+                check_table.folded(type(prepared.verdicts)(prepared.verdicts.values_by_node), width)
+            )
+        else:
+            blocks.append(check_table.not_planned(prepared.verdicts, width))
+        blocks.append(wrapped_message(missing, width))
+        if prepared.plan.nodes:
+            size = [*batches(prepared), *plan_text.disturbed(nodes), f"Plan: {plan_text.size_of(nodes)}"]
+            blocks.append("\n".join(size))
         self._show("\n\n".join(filter(None, blocks)))
 
     def later(self, number: int, plan: Plan, facts: HostMap[NodeFacts]) -> None:
@@ -59,13 +70,11 @@ class Shown:
         from clusterctl.report.text import plan as plan_text
 
         if self.on_stdout or self.on_screen:
-            nodes = self._nodes(plan, facts, {})
+            nodes = self._nodes(plan, facts)
             head = [f"Round {number}: {plan_text.size_of(nodes)}", *plan_text.disturbed(nodes)]
             self._show("\n" + "\n".join([*head, plan_text.blocks(nodes, console.width())]))
 
-    def _nodes(
-        self, plan: Plan, facts: HostMap[NodeFacts], left: Mapping[str, str]
-    ) -> tuple[NodeChanges, ...]:
+    def _nodes(self, plan: Plan, facts: HostMap[NodeFacts]) -> tuple[NodeChanges, ...]:
         from clusterctl.apply import present, script
         from clusterctl.cli.live_steps import LiveNodes
         from clusterctl.cli.terminal.progress import Progress
@@ -73,7 +82,7 @@ class Shown:
 
         with Progress("Reading the files that change", unit="nodes") as progress:
             files = present.read(self.engine, self.inventory, facts, plan, LiveNodes(progress))
-        nodes = plan_text.changes_of(plan, files, left)
+        nodes = plan_text.changes_of(plan, files)
         for planned, node in zip(plan.nodes, nodes, strict=True):
             keys = [(node.node, script.step_key(step)) for step in planned.steps]
             self._changes.update(zip(keys, node.changes, strict=True))
@@ -113,22 +122,3 @@ def batches(prepared: Prepared) -> list[str]:
         return []
     more = f"; {len(found) - _BATCHES_SHOWN} more" if len(found) > _BATCHES_SHOWN else ""
     return [f"Batches, one after another: {'; '.join(found[:_BATCHES_SHOWN])}{more}"]
-
-
-def without_steps(prepared: Prepared) -> dict[str, str]:
-    """Return what to say of nodes without steps that do not meet all requirements."""
-    # A step on another node, such as a new key, may make a step possible on this one.
-    ends = prepared.plan.is_empty
-    start = "nothing that bootstrap can do" if ends else "nothing to do in this round"
-    said = {}
-    for name, verdicts in prepared.verdicts.values_by_node.items():
-        unmet, unknown = (_named(verdicts, status) for status in ("unmet", "unknown"))
-        parts = [f"unmet{' and left to you' if ends else ''}: {unmet}"] if unmet else []
-        parts += [f"unknown: {unknown}"] if unknown else []
-        if parts:
-            said[name] = f"{start}; {'; '.join(parts)}"
-    return said
-
-
-def _named(verdicts: tuple[Decision, ...], status: str) -> str:
-    return ", ".join(verdict.requirement for verdict in verdicts if verdict.status.value == status)

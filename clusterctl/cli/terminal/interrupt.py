@@ -53,9 +53,9 @@ def told() -> tuple[str, ...]:
     return tuple(_interrupt.lines)
 
 
-def command_line() -> str:
-    """Return what the user typed, to be typed again."""
-    return shlex.join(("clusterctl", *_interrupt.arguments))
+def command_line(*, without: str = "") -> str:
+    """Return what the user typed, to be typed again, without one of its options."""
+    return shlex.join(("clusterctl", *(word for word in _interrupt.arguments if word != without)))
 
 
 @contextlib.contextmanager

@@ -55,11 +55,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NodeChanges:
-    """The changes of one node, or, without any, ``instead``: what to read instead."""
+    """The changes of one node."""
 
     node: str
     changes: tuple[Change, ...]
-    instead: str = ""
     head: str = ""
     """Text behind the names of the nodes, such as the run to undo."""
 
@@ -99,8 +98,10 @@ def _file(step: WriteFile | WriteBlock, present: Present | None) -> tuple[str, s
         return ADD, f"new file, mode {mode}"
     if isinstance(step, WriteFile) and present.mode is not None and present.mode != step.mode:
         return CHANGE, f"mode {present.mode:o} -> {mode}"
-    # An interrupted run may have written the file before its journal recorded the end of the step.
-    return CHANGE, "already as planned" if present.text == file_diff.after(step, present) else ""
+    if present.text == file_diff.after(step, present):
+        # An interrupted run may have written the file before its journal recorded the end of the step.
+        return LEAVE, "already as planned"
+    return CHANGE, ""
 
 
 def _packages(step: InstallPackages) -> tuple[str, ...]:
@@ -108,15 +109,12 @@ def _packages(step: InstallPackages) -> tuple[str, ...]:
     return () if named.issuperset(step.packages) else (f"packages: {' '.join(step.packages)}",)
 
 
-def changes_of(
-    plan: Plan, present: Mapping[str, Mapping[str, Present]], left: Mapping[str, str] | None = None
-) -> tuple[NodeChanges, ...]:
-    """Return how the plan of each node is shown; ``left`` says by node what remains where nothing can be done."""
+def changes_of(plan: Plan, present: Mapping[str, Mapping[str, Present]]) -> tuple[NodeChanges, ...]:
+    """Return how the plan of each node is shown."""
     return tuple(
         NodeChanges(
             node.node,
             tuple(change_of(planned, present.get(node.node, {})) for planned in node.steps),
-            (left or {}).get(node.node, "nothing to do"),
         )
         for node in plan.nodes
     )
@@ -130,12 +128,12 @@ def without_details(change: Change) -> Change:
 def blocks(nodes: Iterable[NodeChanges], width: int | None = None) -> str:
     """Return a block for each distinct list of changes: the names of its nodes, then a line per change.
 
-    ``width`` wraps these lines, but not those of diffs; None: never, for text that programs read.
+    Nodes without changes are left out. ``width`` wraps these lines, but not those of diffs; None: never, for text that
+    programs read.
     """
     alike: dict[tuple[object, ...], list[NodeChanges]] = {}
-    for node in (replace(found, changes=_joined(found.changes)) for found in nodes):
-        key = (node.head, *node.changes) if node.changes else (node.head, node.instead)
-        alike.setdefault(key, []).append(node)
+    for node in (replace(found, changes=_joined(found.changes)) for found in nodes if found.changes):
+        alike.setdefault((node.head, *node.changes), []).append(node)
     return "\n\n".join(_block(found, width) for found in alike.values())
 
 
@@ -160,8 +158,6 @@ def _block(nodes: Sequence[NodeChanges], columns: int | None) -> str:
     first = nodes[0]
     title = nodeset.fold_counted(names, " nodes")
     title = f"{title}: {first.head}" if first.head else title
-    if not first.changes:
-        return "\n".join(wrapped(f"{title}: {first.instead}", columns))
     width = max(len(change.requirement) for change in first.changes)
     lines = [f"{title}:"]
     for index, change in enumerate(first.changes):
@@ -198,16 +194,27 @@ def _details(by_node: Mapping[str, tuple[str, ...]]) -> list[str]:
     return [*found, f"... {more} more variants on other nodes"] if more > 0 else found
 
 
-def size_of(nodes: Iterable[NodeChanges]) -> str:
-    """Return the size of the work: ``20 changes on 4 nodes, 2 restarts, 0 reboots``."""
+def _busy(nodes: Iterable[NodeChanges]) -> list[list[Change]]:
+    """Return the changes of each node that has any."""
     busy = [[c for c in node.changes if c.sign != LEAVE] for node in nodes]
-    busy = [changes for changes in busy if changes]
-    if not busy:
-        return "no changes"
-    every = [change for changes in busy for change in changes]
+    return [changes for changes in busy if changes]
+
+
+def work_of(nodes: Iterable[NodeChanges]) -> str:
+    """Return the number of changes and nodes: ``20 changes on 4 nodes``."""
+    busy = _busy(nodes)
+    return (
+        f"{counted(sum(map(len, busy)), 'change')} on {counted(len(busy), 'node')}" if busy else "no changes"
+    )
+
+
+def size_of(nodes: Sequence[NodeChanges]) -> str:
+    """Return the size of the work: ``20 changes on 4 nodes, 2 restarts, 0 reboots``."""
+    every = [change for changes in _busy(nodes) for change in changes]
+    if not every:
+        return work_of(nodes)
     restarts, reboots = sum(bool(c.restarts) for c in every), sum(c.reboots for c in every)
-    work = f"{counted(len(every), 'change')} on {counted(len(busy), 'node')}"
-    return f"{work}, {counted(restarts, 'restart')}, {counted(reboots, 'reboot')}"
+    return f"{work_of(nodes)}, {counted(restarts, 'restart')}, {counted(reboots, 'reboot')}"
 
 
 def disturbed(nodes: Iterable[NodeChanges]) -> list[str]:

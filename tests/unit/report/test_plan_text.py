@@ -23,13 +23,13 @@ from clusterctl.requirements.steps import (
 )
 
 
-def _shown(plans, present=None, left=None):
+def _shown(plans, present=None):
     plan = Plan(tuple(NodePlan(node, tuple(steps)) for node, steps in plans.items()))
-    return plan_text.changes_of(plan, present or {}, left)
+    return plan_text.changes_of(plan, present or {})
 
 
-def _blocks(plans, present=None, left=None):
-    return plan_text.blocks(_shown(plans, present, left)).splitlines()
+def _blocks(plans, present=None):
+    return plan_text.blocks(_shown(plans, present)).splitlines()
 
 
 def _file(content="a\n", path="/etc/x"):
@@ -47,13 +47,9 @@ def test_nodes_that_show_the_same_are_one_block_even_if_their_steps_differ():
     ]
 
 
-def test_nodes_without_steps_say_what_is_left():
-    left = {"gpu02": "nothing that bootstrap can do; unmet and left to you: memlock"}
-    assert _blocks({"gpu01": [], "gpu02": [], "gpu03": []}, left=left) == [
-        "gpu[01,03] (2 nodes): nothing to do",
-        "",
-        "gpu02: nothing that bootstrap can do; unmet and left to you: memlock",
-    ]
+def test_nodes_without_steps_are_left_out():
+    assert _blocks({"gpu01": [], "gpu02": [_file()], "gpu03": []})[0] == "gpu02:"
+    assert _blocks({"gpu01": []}) == []
 
 
 def test_a_file_that_needs_no_change_says_so():
@@ -65,9 +61,13 @@ def test_a_file_that_needs_no_change_says_so():
     }
     assert _blocks({"gpu01": [_file(), block]}, {"gpu01": same}) == [
         "gpu01:",
-        "  ~ acs  Write /etc/x (already as planned)",
-        "  ~ acs  Write a block (already as planned)",
+        "  . acs  Write /etc/x (already as planned)",
+        "  . acs  Write a block (already as planned)",
     ]
+    assert plan_text.size_of(_shown({"gpu01": [_file(), block]}, {"gpu01": same})) == "no changes"
+    assert plan_text.work_of(_shown({"gpu01": [_file()], "gpu02": [_file()]}, {"gpu01": same})) == (
+        "1 change on 1 node"
+    )
     unknown = {"/etc/x": Present(True, None, 0o644, 2)}
     assert "already" not in "\n".join(_blocks({"gpu01": [_file()]}, {"gpu01": unknown}))
 
