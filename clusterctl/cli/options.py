@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -83,6 +84,24 @@ PrometheusOption = Annotated[
         "--prometheus",
         metavar="FILE",
         help="Also write the result as a Prometheus textfile, for node_exporter.",
+    ),
+]
+
+
+class Drain(str, Enum):
+    """What ``--drain`` does with the nodes of Slurm: print the commands, or run them."""
+
+    PRINT = "print"
+    SLURM = "slurm"
+
+
+DrainOption = Annotated[
+    Drain | None,
+    typer.Option(
+        "--drain",
+        help="Drain faulty nodes in Slurm, and undrain those that it drained and that are good again; "
+        "print: show the commands.",
+        show_default="off",
     ),
 ]
 LabelOption = Annotated[

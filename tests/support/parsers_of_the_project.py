@@ -26,6 +26,7 @@ from clusterctl.apply import present, records
 from clusterctl.benchmarks import locate, neighbours, perf_output, training
 from clusterctl.benchmarks.live_output import LiveOutput
 from clusterctl.benchmarks.without_nccl_log import without_log
+from clusterctl.cli import draining
 from clusterctl.containers import found as container_found
 from clusterctl.errors import ClusterctlError
 from clusterctl.facts import document, gather, probe
@@ -250,6 +251,10 @@ _STREAM = (
     '<stdout rank="1">half &lt;a&gt; &#195;&#169;</stdout><stderr>mpirun noticed&#010;</stderr>\n'
     "[1,0]<stdout>: row\n[5eed,0]<stdout>:row[5eed,1]<stderr>:half\n"
 )
+_SCONTROL = (
+    "NodeName=gpu01 Arch=x86_64 State=DOWN*+DRAIN Partitions=all "
+    "Reason=clusterctl: disk: full (20261129T010203Z-check-1a2b) [root@2026-11-29T01:09:00]\n"
+)
 HERE = leftovers.this_controller()
 _LEFT = f"0123456789abcdef old {HERE.lease}"
 _LOCATE = "\n".join(
@@ -294,6 +299,7 @@ def parsers() -> tuple[Parser, ...]:
         *of_facts,
         Parser("a node's whole check", _everything_of_a_node, _whole_nodes()),
         Parser("facts.probe.split", lambda text: probe.split(text, NONCE), (_PROBE,), (ClusterctlError,)),
+        Parser("cli.draining", draining.parse, (_SCONTROL,)),
         Parser("secret.scrub", scrubbed_json, (_INSPECT, '{"password": "a", "b": [1]}')),
         Parser("foreign.json_value", foreign.json_value, (_INSPECT, '{"a": [1.5, NaN]}'), (foreign.NotUnderstood,)),
         Parser("foreign.whole", foreign.whole, ("12", "-7", "0012"), (foreign.NotUnderstood,)),

@@ -67,6 +67,7 @@ def accept(
     ] = None,
     junit: cli.JunitOption = None,
     prometheus: cli.PrometheusOption = None,
+    drain: cli.DrainOption = None,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     runs: cli.RunsOption = None,
@@ -84,6 +85,7 @@ def accept(
     """
     from clusterctl.acceptance import document as documents
     from clusterctl.acceptance.limits import limits
+    from clusterctl.cli import draining
     from clusterctl.cli.accept import preview
     from clusterctl.cli.accept import run as running
     from clusterctl.cli.session import open_session, session_of
@@ -92,6 +94,8 @@ def accept(
 
     runs = runs or default_root(inventory)
     report_files.refuse_unwritable(hostfile, html, junit, prometheus)
+    if not dry_run:
+        draining.require(drain)
     if resume is not None:
         _refuse_with_resume(inventory, limit, tier, only, skip, repeat, dry_run=dry_run)
         started = running.resumed(resume, runs, label, thresholds)
@@ -121,6 +125,7 @@ def accept(
     _write_reports(ended, html, junit, prometheus)
     if hostfile is not None and ended.accepted:
         _write_hostfile(hostfile, session.inventory, ended)
+    draining.apply(drain, draining.of_accept(ended), ended.run, as_json=as_json)
     console.talk(f"run folder: {started.run.path}")
     raise typer.Exit(documents.exit_code(ended, strict=strict))
 

@@ -42,6 +42,7 @@ def check(
         Path | None,
         typer.Option("--replay", metavar="DIR", help="Check a recording instead of nodes; contacts no node."),
     ] = None,
+    drain: cli.DrainOption = None,
     every: Annotated[
         bool, typer.Option("--all", help="Also list the requirements that are met or not applicable.")
     ] = False,
@@ -58,6 +59,7 @@ def check(
     Exit code 0: all requirements met or not applicable; 1: a requirement unmet or unknown, a node unreachable, or
     drift with --strict; 5: all nodes unreachable.
     """
+    from clusterctl.cli import draining
     from clusterctl.cli.check.run import Contact, replayed
     from clusterctl.errors import UsageError
     from clusterctl.report.text.next_step import after_check
@@ -71,13 +73,14 @@ def check(
     runs = runs or default_root(inventory)
     report_files.refuse_unwritable(junit, prometheus, html)
     if replay is not None:
-        if inventory is not None or record is not None:
+        if inventory is not None or record is not None or drain is not None:
             raise UsageError(
                 "--replay uses the inventory and the answers of the recording",
-                hint="leave out INVENTORY and --record",
+                hint="leave out INVENTORY, --record and --drain",
             )
         judged = replayed(replay, limit, wanted, unwanted)
     else:
+        draining.require(drain)
         contact = Contact(inventory, limit, fanout, accept_new_host_keys, runs, label)
         judged = contact.check(wanted, unwanted or (), record)
     way = next_command.way(inventory, limit, only, skip, runs=runs, is_local=judged.this_machine)
@@ -95,6 +98,7 @@ def check(
     if html is not None:
         console.talk(f"report: {html}")
     if judged.run is not None:
+        draining.apply(drain, draining.of_check(judged.verdicts), judged.run, as_json=as_json)
         console.talk(f"run folder: {runs / judged.run}")
     code = exit_code(judged.document, len(judged.verdicts))
     raise typer.Exit(1 if strict and judged.deviations and code == 0 else code)

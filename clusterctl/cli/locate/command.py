@@ -81,6 +81,7 @@ def locate(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Also write a page of the run, in one HTML file."),
     ] = None,
+    drain: cli.DrainOption = None,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     runs: cli.RunsOption = None,
@@ -95,6 +96,7 @@ def locate(
     Exit code 0: nothing is slow; 1: a node, rail or link was named, or so many are slow that the run is inconclusive;
     5: a node is unreachable; 10: a rank died, hung or did not start; 11: the output cannot be read.
     """
+    from clusterctl.cli import draining
     from clusterctl.cli.bench.request import parse_size
     from clusterctl.cli.report_files import refuse_unwritable
     from clusterctl.cli.session import open_session
@@ -109,6 +111,7 @@ def locate(
     cli.require_seconds(timeout_s)
     repeat_s = times.seconds(repeat, "--for") if repeat is not None else 0.0
     refuse_unwritable(hostfile_without, html)
+    draining.require(drain)
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     choose.require_servable(launcher, len(session.inventory.nodes))
     message_bytes = parse_size(message) if message is not None else None
@@ -126,6 +129,7 @@ def locate(
     if html is not None:
         _write_page(html, document, told)
     _say_failures(run, found, session)
+    draining.apply(drain, draining.of_locate(document), run.id, as_json=as_json)
     raise typer.Exit(results.exit_code(found))
 
 
