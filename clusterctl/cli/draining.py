@@ -94,7 +94,10 @@ def of_check(verdicts: HostMap[tuple[Decision, ...]]) -> dict[str, SlurmJudgemen
 
 
 def of_accept(found: Accept) -> dict[str, SlurmJudgement]:
-    """Return the judgement of each node with rows: its faults are rows that are FAIL; NOT RUN counts as neither faulty nor good."""
+    """Return the judgement of each node with rows: its faults are rows that are FAIL.
+
+    A row that is NOT RUN counts as neither faulty nor good.
+    """
     from clusterctl.documents.accept import RowStatus
 
     good = (RowStatus.OK, RowStatus.MEASURED, RowStatus.WARN)
