@@ -19,7 +19,9 @@ def slurm(tier_unavailable):
 
 def _drain_reasons(slurm):
     shown = slurm.run("sinfo", "--noheader", "-N", "-o", "%N|%t|%E").stdout
-    return {line.split("|")[0]: tuple(line.split("|")[1:]) for line in shown.splitlines()}
+    # A star marks a node that slurmctld has yet to hear from again.
+    rows = [line.split("|") for line in shown.splitlines()]
+    return {name: (state.rstrip("*"), reason) for name, state, reason in rows}
 
 
 def test_a_faulty_node_is_drained_and_undrained_and_a_persons_drain_stays(
