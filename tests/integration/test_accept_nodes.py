@@ -170,6 +170,7 @@ def test_a_missing_tool_is_not_run_and_a_node_that_is_down_is_named(small_farm, 
     assert "NOT RUN  node[01,03-04] (3): hpl: xhpl not found: install HPL" in done.stdout
     assert "accepted: 0 of 4 nodes: none" in done.stdout
     assert "--skip hpl" in done.stdout
+    assert "note: 1 row (hpl) cannot run on node[01,03-04]: xhpl not found: install HPL" in done.stderr
     assert "Ran 1 of 2 rows on 3 nodes" in done.stderr
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -177,6 +177,8 @@ def carry_out(started: AcceptRun, session: Session, *, all_at_once: bool) -> Acc
                 progress.done = f"Gathered facts of {share(len(engine.ready), len(facts), 'node')}"
             if not run.holds("facts.json"):
                 run.write("facts", fleet_to_document(facts, SUBJECTS_READ))
+            for line in _cannot_run(rows, engine):
+                console.talk(line)
             _rows(engine, [row for row in rows if not row.at_the_end], 0, limits, outcomes)
             _repeat(started, engine, rows, limits, outcomes)
             engine.run([row for row in rows if row.at_the_end])
@@ -191,6 +193,25 @@ def carry_out(started: AcceptRun, session: Session, *, all_at_once: bool) -> Acc
     )
     run.write("results", found.document())
     return found
+
+
+def _cannot_run(rows: Sequence[AcceptRow], engine: AcceptEngine) -> Iterator[str]:
+    """Yield a line for each group of nodes without the tools of some rows, to print before the nodes are loaded."""
+    from clusterctl.grouping import grouped
+    from clusterctl.inventory import nodeset
+    from clusterctl.wording import counted, some
+
+    lacking: list[tuple[tuple[tuple[str, str], ...], str]] = []
+    for name, ready in engine.ready.items():
+        begun = {row.name: ready.start(row, 0) for row in rows}
+        runs = {one for one, outcome in begun.items() if not outcome.not_run and not outcome.not_applicable}
+        open_rows = [row.name for row in rows if row.also_measured_by not in runs]
+        lacking.append((tuple((one, why) for one in open_rows if (why := begun[one].not_run)), name))
+    for reasons, names in grouped(lacking).items():
+        if reasons:
+            what = "; ".join(dict.fromkeys(why for _, why in reasons))
+            listed = some([row for row, _ in reasons])
+            yield f"note: {counted(len(reasons), 'row')} ({listed}) cannot run on {nodeset.fold(names)}: {what}"
 
 
 def _facts_before(run: RunDir) -> dict[str, NodeFacts]:
