@@ -45,7 +45,7 @@ class InventoryError(ClusterctlError):
 
 
 class NodeConnectionError(ClusterctlError):
-    """A node cannot be reached, or the connection to it was lost."""
+    """No node can be reached, or one that the command cannot do without."""
 
     exit_code = 5
 

@@ -8,6 +8,7 @@ import fcntl
 import os
 import secrets
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,8 @@ from clusterctl.visible import ACTING_IN_A_LINE
 LARGEST_BYTES = 1 << 30
 """The largest document of one stage that is read."""
 LABEL = "label"
+ERROR = "error"
+"""The stage whose file holds the error (``clusterctl.error/1``) that ended a run before its result was written."""
 LABEL_CHARACTERS = 100
 HINT_OTHER = "choose another directory with --runs DIR or $CLUSTERCTL_RUNS"
 HINT_ROOM = f"free space there, or {HINT_OTHER}"
@@ -195,28 +198,39 @@ def _require_directory(base: Path) -> None:
 class _Lock:
     """Hold the lock of a run folder; it ends with the object, or with the process."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
         self._descriptor = descriptor
 
     def __del__(self) -> None:
         os.close(self._descriptor)
 
 
-def _locked(path: Path, kind: int) -> _Lock | None:
-    """Lock a run folder; raise BlockingIOError if another process has it. None if its file system has no locks.
+_AT_WORK: weakref.WeakSet[_Lock] = weakref.WeakSet()
+"""The runs that this process works on."""
+
+
+def _locked(path: Path, kind: int) -> _Lock:
+    """Lock a run folder, if its file system has locks; raise BlockingIOError if another process has it.
 
     The lock is on the directory itself, so that the run folder holds no further file. On NFS it is seen by the
     processes of one machine only.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    lock = _Lock(descriptor)
+    lock = _Lock(path, descriptor)
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
             raise
-        return None
     return lock
+
+
+def keep_error(document: Mapping[str, Any]) -> None:
+    """Write the error that ends this process into each run folder that it works on, as far as possible."""
+    for lock in tuple(_AT_WORK):
+        with contextlib.suppress(ConfigError, ControllerFileError):
+            RunDir(lock.path).write(ERROR, document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +257,9 @@ class RunDir:
         with own_file(path, HINT_OTHER, verb="create the run folder"):
             base.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700)
-            run = cls(path, _locked(path, fcntl.LOCK_EX))
+            lock = _locked(path, fcntl.LOCK_EX)
+        _AT_WORK.add(lock)
+        run = cls(path, lock)
         if label is not None:
             run.set_label(label)
         return run
@@ -287,7 +303,7 @@ class RunDir:
     def hold(self, label: str | None = None) -> RunDir:
         """Return the run as this process's own, labelled; raise UsageError if another process works on it."""
         try:
-            held = RunDir(self.path, _locked(self.path, fcntl.LOCK_EX))
+            lock = _locked(self.path, fcntl.LOCK_EX)
         except BlockingIOError:
             raise UsageError(
                 f"run {self.id} is in progress",
@@ -295,6 +311,10 @@ class RunDir:
             ) from None
         except OSError as error:
             raise ConfigError(f"cannot access {self.path}: {error.strerror}", hint=_HINT_OTHERS) from None
+        _AT_WORK.add(lock)
+        held = RunDir(self.path, lock)
+        with own_file(held.file(ERROR), verb="remove"):
+            held.file(ERROR).unlink(missing_ok=True)  # of an earlier part of the run
         if label is not None:
             held.set_label(label)
         return held

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from clusterctl.apply import script
-from clusterctl.apply.execute import Cause, NodeOutcome, StepOutcome
+from clusterctl.apply.execute import NodeOutcome, StepOutcome
 from clusterctl.apply.journal import Options
 from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.facts.catalog import SAME_FOR_EVERY_LOGIN
@@ -87,11 +87,7 @@ class Result:
     @property
     def needs_reboot(self) -> bool:
         """Whether a node must reboot that this run did not reboot."""
-        return any(
-            step.cause is Cause.REBOOT_NOT_MADE
-            for outcome in self.outcomes.values()
-            for step in outcome.steps
-        )
+        return any(step.needs_reboot for outcome in self.outcomes.values() for step in outcome.steps)
 
 
 def fleet_of(engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts]) -> Fleet:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from clusterctl.apply import script
 from clusterctl.apply.drive import drive
@@ -12,15 +11,6 @@ from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.plan.model import NodePlan
 from clusterctl.transport.base import Failure, Transport
-
-
-class Cause(str, Enum):
-    """Why a step was not finished, where code depends on it; the text for people is the step's ``reason``."""
-
-    INTERRUPTED = "interrupted"
-    """The connection or the runner ended while the step was running."""
-    REBOOT_NOT_MADE = "reboot-not-made"
-    """The node must reboot, but this run does not reboot it: not allowed, or impossible from this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +25,10 @@ class StepOutcome:
     notes: tuple[str, ...] = ()
     round: int = 1
     """The round, within this part of the run, in which the step was planned."""
-    cause: Cause | None = None
+    interrupted: bool = False
+    """Whether the connection or the runner ended while the step was running."""
+    needs_reboot: bool = False
+    """Whether the step is a reboot that this run does not make: not allowed, or impossible from this machine."""
     undo: str = ""
     """Of a step of an undo: what undo does with it, as a sign and a sentence (``- remove /etc/x``)."""
     diff: tuple[str, ...] = ()
@@ -121,9 +114,7 @@ class Follower:
                 steps.append(outcome)
             elif index in self._begun:
                 reason = f"interrupted: {failure.message}" if failure else "interrupted"
-                steps.append(
-                    replace(outcome, status=AppliedStatus.FAILED, reason=reason, cause=Cause.INTERRUPTED)
-                )
+                steps.append(replace(outcome, status=AppliedStatus.FAILED, reason=reason, interrupted=True))
             else:
                 steps.append(replace(outcome, status=AppliedStatus.SKIPPED, reason="not reached"))
         return NodeOutcome(tuple(steps), failure, self.boot_id, rebooting)

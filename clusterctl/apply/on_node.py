@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from clusterctl.apply import carry, reboot, script
 from clusterctl.apply.engine import Engine
-from clusterctl.apply.execute import Cause, NodeOutcome, StepOutcome, apply_plan
+from clusterctl.apply.execute import NodeOutcome, StepOutcome, apply_plan
 from clusterctl.apply.records import JournalRecord
 from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.inventory import nodeset
@@ -79,7 +79,7 @@ class OnNode:
             outcome = self._explain_loss(transport, outcome)
         if refused:
             skipped = left_out(NodePlan(plan.node, boots), AppliedStatus.SKIPPED, refused)
-            boots_left = tuple(replace(step, cause=Cause.REBOOT_NOT_MADE) for step in skipped)
+            boots_left = tuple(replace(step, needs_reboot=True) for step in skipped)
             outcome = replace(outcome, steps=(*outcome.steps, *boots_left))
         return outcome
 
@@ -164,7 +164,7 @@ class OnNode:
         # The node is reachable again, so the failure must not count as a connection failure.
         failure = Failure(FailureKind.ERROR, message, hint)
         steps = tuple(
-            replace(step, reason=f"interrupted: {message}") if step.cause is Cause.INTERRUPTED else step
+            replace(step, reason=f"interrupted: {message}") if step.interrupted else step
             for step in outcome.steps
         )
         return replace(outcome, steps=steps, failure=failure)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from clusterctl import run_ids
 from clusterctl.apply import script
 from clusterctl.apply.drive import drive
 from clusterctl.apply.execute import StepOutcome
@@ -25,7 +26,8 @@ _RESTORED = re.compile(r"~ restore (/.*) \([0-7]+ \S+\)")
 class UndoOutcome:
     """One node: the run that was (or would be) undone, its steps, and why nothing was done or the undo ended early.
 
-    ``known`` lists the runs in the node's journal if the requested one is missing; else None.
+    ``known`` lists the runs in the node's journal if the requested one is missing; else None. ``older`` is the latest
+    run of a node on which there is nothing of the requested run to undo, as far as it was read.
     """
 
     run: str | None
@@ -33,6 +35,7 @@ class UndoOutcome:
     nothing: str = ""
     failure: Failure | None = None
     known: tuple[str, ...] | None = None
+    older: str | None = None
 
 
 class _Follower:
@@ -113,6 +116,30 @@ def _run(
     )
 
 
+def with_unreached(listed: UndoOutcome, done: UndoOutcome | Failure) -> UndoOutcome:
+    """Return the outcome of an undo with the steps of its plan that it never began."""
+    if isinstance(done, Failure):
+        done = UndoOutcome(listed.run, (), failure=done)
+    begun = {(step.requirement, step.description) for step in done.steps}
+    left = tuple(
+        replace(step, status=AppliedStatus.SKIPPED, reason="not reached", notes=())
+        for step in listed.steps
+        if done.failure is not None and (step.requirement, step.description) not in begun
+    )
+    return replace(done, run=done.run or listed.run, steps=(*done.steps, *left))
+
+
+def newest(listed: HostMap[UndoOutcome]) -> str | None:
+    """Return the newest run among the latest ones of the nodes, by its id; None without any.
+
+    A name that is not the id of a bootstrap is left out: other nodes would take it for a part of a path.
+    """
+    runs = (outcome.run for outcome in listed.values_by_node.values() if outcome.run is not None)
+    return max(
+        (run for run in runs if run_ids.is_id(run) and run_ids.verb_of(run) == "bootstrap"), default=None
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Undo:
     """The parameters of an undo. ``run`` None: the latest run of each node that has not been undone."""
@@ -131,6 +158,25 @@ class Undo:
     def list(self, nodes: tuple[Node, ...], watch: StepWatch = SILENT) -> HostMap[UndoOutcome]:
         """Return what an undo would revert on each node, without changing anything."""
         return self._on(nodes, watch, lambda _node: self._header(self.run), script.list_script)
+
+    def list_newest(self, nodes: tuple[Node, ...], watch: StepWatch = SILENT) -> HostMap[UndoOutcome]:
+        """Return what an undo of the newest run among the nodes' latest ones would revert, and nothing of older runs.
+
+        Nodes whose latest run is another one are asked for the newest run: it may have been resumed on them, or they
+        had no part in it.
+        """
+        listed = self.list(nodes, watch)
+        run = newest(listed)
+        latest = {name: one.run for name, one in listed.values_by_node.items() if one.run not in (None, run)}
+        if run is None or not latest:
+            return listed
+        others = tuple(node for node in nodes if node.name in latest)
+        again = replace(self, run=run).list(others)
+        found = {
+            name: replace(one, older=latest[name]) if not isinstance(one, Failure) and one.nothing else one
+            for name, one in again.items()
+        }
+        return HostMap({**dict(listed.items()), **found})
 
     def execute(
         self, nodes: tuple[Node, ...], runs: dict[str, str], watch: StepWatch = SILENT

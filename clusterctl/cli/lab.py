@@ -84,7 +84,7 @@ def up(
         bare=bare,
         engines=engines,
     )
-    left = f"To remove what was started: clusterctl lab down --dir {_shown(directory)}"
+    left = "What was started has been removed again."
     with (
         interrupt.explained(left, "To start it again"),
         Progress("Starting the lab", done=f"Started {counted(nodes, 'node')}"),

@@ -50,7 +50,7 @@ class LiveSteps(StepWatch):
         with Progress(what, total, "changes") as self._progress:
             yield
             shown = share(self._changed, total - self._unchanged, "change")
-            kept = f" ({self._unchanged} more were already made)" if self._unchanged else ""
+            kept = f" ({self._unchanged} more needed no change)" if self._unchanged else ""
             self._progress.done = f"{done} {shown} on {share(nodes, nodes, 'node')}{kept}"
 
     def batch(self, number: int, batches: int, nodes: Sequence[str]) -> None:
@@ -77,9 +77,6 @@ class LiveSteps(StepWatch):
         if record.event is Event.BEGIN and 0 < record.number <= len(plan.steps):
             step = plan.steps[record.number - 1]
             self._progress.now(node, f"{step.requirement}: {step.step.description}")
-        elif record.event is Event.ENTRY:
-            requirement, _, description = record.detail.partition(" ")
-            self._progress.now(node, f"{requirement}: {description}")
         elif record.event in _ENDED and record.number:
             self._changed += record.event is Event.CHANGED
             self._unchanged += record.event is Event.UNCHANGED
@@ -87,3 +84,26 @@ class LiveSteps(StepWatch):
 
     def ended(self, node: str) -> None:
         self._progress.advance(node, by=0)
+
+
+class LiveUndo(LiveSteps):
+    """Count the steps of an undo that its plan counts, and show what undo does with each.
+
+    ``working`` maps the requirement and description of each planned step of a node to what undo is doing with it; the
+    text is empty if undo leaves the step as it is.
+    """
+
+    def __init__(self, working: Mapping[str, Mapping[tuple[str, str], str]]) -> None:
+        super().__init__()
+        self._working = working
+        self._counts: dict[str, bool] = {}
+
+    def heard(self, node: str, plan: NodePlan, record: JournalRecord) -> None:
+        if record.event is Event.ENTRY:
+            requirement, _, description = record.detail.partition(" ")
+            what = self._working.get(node, {}).get((requirement, description), "")
+            self._counts[node] = bool(what)
+            if what:
+                self._progress.now(node, f"{requirement}: {what}")
+        elif self._counts.get(node):
+            super().heard(node, plan, record)

@@ -98,6 +98,13 @@ def _document(message: str, exit_code: int, hint: str | None = None) -> dict[str
     return Error(error=ErrorBody(message=message, hint=hint, exit_code=exit_code)).document()
 
 
+def _keep_in_run(message: str, exit_code: int, hint: str | None) -> None:
+    """Write an error into the run folder of the run that it ended, for ``runs``."""
+    rundir = sys.modules.get("clusterctl.rundir")  # if it was never imported, no run had begun
+    if rundir is not None:
+        rundir.keep_error(_document(message, exit_code, hint))
+
+
 def _hoisted(arguments: Sequence[str]) -> list[str]:
     """Move ``-v``, ``-q`` and ``--color`` before the command, where Typer expects them.
 
@@ -215,6 +222,7 @@ def _run(arguments: list[str]) -> int:
         with console.written_by_others():
             outcome = app(args=arguments, prog_name="clusterctl", standalone_mode=False)
     except ClusterctlError as error:
+        _keep_in_run(error.message, error.exit_code, error.hint)
         if as_json:
             console.emit_json(_document(error.message, error.exit_code, error.hint))
         console.error(f"error: {error.message}")

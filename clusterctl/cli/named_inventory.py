@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterctl.cli import console
+from clusterctl.cli.terminal import interrupt
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def to_change(
                 "no inventory was given, and ./inventory.yaml does not exist",
                 hint=f"give an inventory (clusterctl {verb} INVENTORY), or change this machine with --local",
             )
-        if not console.confirm(
+        if not interrupt.asked(
             f"no ./inventory.yaml: {action or verb} this machine, {socket.gethostname()}?"
         ):
             console.talk("nothing was changed")

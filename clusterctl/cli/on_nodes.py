@@ -140,10 +140,9 @@ def _in_order(
 
 def exit_code(outcomes: Mapping[str, Completed | Failure]) -> int:
     """Return 0 if the command returned 0 everywhere, 5 if no node could be reached, else 1."""
-    from clusterctl.transport.base import Failure, FailureKind
+    from clusterctl.transport.base import Failure
 
-    answered = (FailureKind.DEADLINE, FailureKind.PROTOCOL, FailureKind.ERROR, FailureKind.SUDO)
-    if all(isinstance(one, Failure) and one.kind not in answered for one in outcomes.values()):
+    if all(isinstance(one, Failure) and not one.kind.answered for one in outcomes.values()):
         return 5
     return int(any(isinstance(one, Failure) or one.returncode for one in outcomes.values()))
 

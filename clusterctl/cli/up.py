@@ -185,9 +185,8 @@ def _say_failed(error: UpFailed, run: RunDir, as_json: bool) -> int:
     from clusterctl.cli.session import say_failures
     from clusterctl.documents.containers import NotStarted, Up
     from clusterctl.inventory import nodeset
-    from clusterctl.transport.base import FailureKind
 
-    unreachable = all(failure.kind is not FailureKind.ERROR for failure in error.failures.values())
+    unreachable = all(not failure.kind.answered for failure in error.failures.values())
     code = 5 if unreachable else error.exit_code
     failed = tuple(NotStarted(name=name, error=f.message, hint=f.hint) for name, f in error.failures.items())
     document = Up(run=run.id, failed=failed, left=tuple(sorted(error.left))).document()
@@ -198,6 +197,8 @@ def _say_failed(error: UpFailed, run: RunDir, as_json: bool) -> int:
     if error.left:
         left = nodeset.fold(list(error.left))
         console.error(f"containers may still run on {left}; to remove them: clusterctl down --run {run.id}")
+    elif error.stage == "looking":
+        console.error("no container was started, and no node was changed")
     else:
         console.error("all changes were rolled back on the nodes")
     return code

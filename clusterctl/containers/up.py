@@ -40,6 +40,7 @@ class UpFailed(LaunchError):
 
     def __init__(self, stage: str, failures: Mapping[str, Failure], left: Mapping[str, Failure]) -> None:
         super().__init__(f"{stage} failed on {len(failures)} nodes")
+        self.stage = stage
         self.failures = dict(failures)
         self.left = dict(left)
 

@@ -21,6 +21,11 @@ class FailureKind(str, Enum):
     PROTOCOL = "protocol"
     ERROR = "error"
 
+    @property
+    def answered(self) -> bool:
+        """Whether the node could be reached, so that the error is not one of the connection."""
+        return self in (FailureKind.SUDO, FailureKind.DEADLINE, FailureKind.PROTOCOL, FailureKind.ERROR)
+
 
 class FaultKind(str, Enum):
     """Name what can be wrong with a run."""
@@ -65,7 +70,10 @@ class VerdictOwner(str, Enum):
 
 
 class AppliedStatus(str, Enum):
-    """Name what became of a step that was applied."""
+    """Name what became of a step.
+
+    ``unchanged``: the node needs no change. ``skipped``: the change is needed and was not begun; the reason says why.
+    """
 
     CHANGED = "changed"
     UNCHANGED = "unchanged"

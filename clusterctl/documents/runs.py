@@ -14,11 +14,11 @@ from clusterctl.documents.base import Document, Part
 class RunOutcome(str, Enum):
     """Name what became of a run.
 
-    ``interrupted``: it ended before it wrote its result. ``unfinished``: a bootstrap has steps left, or
-    ``undo`` did not reach a node. ``up`` and
-    ``down``: the containers of an ``up`` run, or were removed. ``named``: ``locate`` named a node, rail or link, or was
-    inconclusive. ``doubtful``: the hardware reported faults during a benchmark, or a CPU quota, a node or a link slowed
-    it. ``unreadable``: its documents cannot be read.
+    ``interrupted``: it ended before it wrote its result. ``failed``: something failed, or an error ended the run.
+    ``unmet``: requirements are unmet or unknown after a check or bootstrap. ``unfinished``: a bootstrap has steps left,
+    or ``undo`` did not reach a node. ``up`` and ``down``: the containers of an ``up`` run, or were removed.
+    ``named``: ``locate`` named a node, rail or link, or was inconclusive. ``doubtful``: the hardware reported faults
+    during a benchmark, or a CPU quota, a node or a link slowed it. ``unreadable``: its documents cannot be read.
     """
 
     RUNNING = "running"

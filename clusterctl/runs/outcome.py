@@ -13,7 +13,8 @@ from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.errors import ClusterctlError, ConfigError
 from clusterctl.results import folders
 from clusterctl.results.locate import named
-from clusterctl.rundir import RunDir
+from clusterctl.rundir import ERROR, RunDir
+from clusterctl.runs import counts
 from clusterctl.wording import counted
 
 _RESULT = {
@@ -28,6 +29,7 @@ _RESULT = {
 }
 """The stage whose document holds the result, for each command that leaves a run folder."""
 VERBS = tuple(_RESULT)
+_MESSAGE_CHARACTERS = 200
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -44,9 +46,9 @@ def listed(run: RunDir) -> ListedRun:
     verb, began = run_ids.verb_of(run.id), run_ids.started_at(run.id)
     try:
         nodes = _nodes(run)
-        found = _outcome(run, verb)
+        found = _with_error(run, _outcome(run, verb))
     except (ClusterctlError, *_DAMAGE) as error:
-        nodes, found = (), RunEnd(RunOutcome.UNREADABLE, " ".join(str(error).split())[:200])
+        nodes, found = (), RunEnd(RunOutcome.UNREADABLE, " ".join(str(error).split())[:_MESSAGE_CHARACTERS])
     return ListedRun(
         run=run.id,
         verb=verb,
@@ -71,6 +73,19 @@ def _document(run: RunDir, stage: str) -> Mapping[str, Any] | None:
     if not isinstance(found, dict):
         raise ConfigError(f"{run.file(stage)} is damaged: it is not a JSON object")
     return found
+
+
+def _with_error(run: RunDir, found: RunEnd) -> RunEnd:
+    """Return the end of a run that an error ended before it wrote its result, with the message of the error."""
+    if found.word not in (RunOutcome.INTERRUPTED, RunOutcome.UNFINISHED):
+        return found
+    document = _document(run, ERROR)
+    if document is None:
+        return found
+    message = " ".join(str(document["error"]["message"]).split())[:_MESSAGE_CHARACTERS]
+    if found.word is RunOutcome.INTERRUPTED:
+        return RunEnd(RunOutcome.FAILED, message)
+    return RunEnd(found.word, "; ".join(filter(None, (found.detail, message))))
 
 
 def _nodes(run: RunDir) -> tuple[str, ...]:
@@ -104,10 +119,10 @@ def _bootstrap(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     if applied is None:
         if document is None:
             return RunEnd(RunOutcome.INTERRUPTED)
-        planned = int(document["summary"]["planned"])
-        return RunEnd(RunOutcome.PLANNED, _counts({"planned": planned})) if planned else RunEnd(RunOutcome.OK)
-    if applied["state"] != "finished":
-        return RunEnd(RunOutcome.UNFINISHED, _steps(document))
+        if document["summary"]["planned"]:
+            return RunEnd(RunOutcome.PLANNED, counts.short(document))
+    elif applied["state"] != "finished":
+        return RunEnd(RunOutcome.UNFINISHED, "" if document is None else counts.short(document))
     return _changed(run, document)
 
 
@@ -115,16 +130,16 @@ def _changed(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     if document is None:
         return RunEnd(RunOutcome.INTERRUPTED)
     summary = document["summary"]
-    # Nothing failed on a node that was not reached: the same command finishes the work there.
-    word = (
-        RunOutcome.FAILED if summary["failed"] else RunOutcome.UNFINISHED if summary["unreachable"] else None
-    )
-    return RunEnd(word or (RunOutcome.CHANGED if summary["changed"] else RunOutcome.OK), _steps(document))
-
-
-def _steps(document: Mapping[str, Any] | None) -> str:
-    words = ("changed", "failed", "unreachable")
-    return "" if document is None else _counts({word: int(document["summary"][word]) for word in words})
+    if summary["failed"]:
+        word = RunOutcome.FAILED
+    elif summary["unreachable"] or summary.get("not_done"):
+        # Nothing failed on a node that was not reached: the same command finishes the work there.
+        word = RunOutcome.UNFINISHED
+    elif any(counts.open_verdicts(document).values()):
+        word = RunOutcome.UNMET
+    else:
+        word = RunOutcome.CHANGED if summary["changed"] else RunOutcome.OK
+    return RunEnd(word, counts.short(document))
 
 
 def _bench(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:

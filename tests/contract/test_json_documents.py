@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from clusterctl import json_text
-from clusterctl.documents import catalog, export, steps
+from clusterctl.documents import catalog, export
 from clusterctl.documents.base import Document
-from clusterctl.documents.kinds import AppliedStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = sorted((ROOT / "tests" / "contract" / "documents").glob("*.json"))
@@ -62,8 +61,3 @@ def test_most_documents_are_recorded() -> None:
 def test_a_document_of_another_schema_is_refused(model: type[Document]) -> None:
     with pytest.raises(ValueError, match="schema"):
         model.model_validate({"schema": "clusterctl.other/1"})
-
-
-def test_a_step_that_was_unchanged_is_shown_as_skipped() -> None:
-    shown = {one.value for one in steps.StepStatus}
-    assert {one.value for one in AppliedStatus} - shown == {"unchanged"}

@@ -27,6 +27,7 @@ from clusterctl.cli.bootstrap import command as bootstrap_verb
 from clusterctl.cli.undo import command as undo_verb
 from clusterctl.inventory import load
 from clusterctl.rundir import RunDir
+from clusterctl.runs import counts
 from clusterctl.transport.kept import Kept
 
 
@@ -142,7 +143,7 @@ def test_a_connection_lost_in_the_middle_is_named_and_resume_finishes(node, tmp_
     assert result.outcomes[name].failure is None
     assert [v.status.value for v in result.verdicts[name]] == ["met"]
     # The command ended on the node after the connection was lost: only the node's journal has this change.
-    counts = bootstrap_verb.counts(bootstrap_verb.document_of(run, resumed, result), result)
+    counts = bootstrap_verb.last_line(bootstrap_verb.document_of(run, resumed, result), result)
     assert counts.startswith("changed: 4 (2 in an earlier part of this run), failed: 0")
     assert _files(root, name) == _complete(name)
     _undo(engine, inventory, run.id)
@@ -183,7 +184,7 @@ def test_a_node_where_another_run_is_at_work_is_refused_by_name_and_keeps_its_ve
     assert document["nodes"][0]["reachable"] is True
     assert document["nodes"][0]["error"]["message"] == result.outcomes[name].failure.message
     assert [v["status"] for v in document["nodes"][0]["verdicts"]] == ["unmet"]
-    assert bootstrap_verb.exit_code(document, result) == 1
+    assert counts.exit_code(document) == 1
     assert _files(root, name) == {}
 
 
@@ -252,10 +253,12 @@ def test_a_dry_run_and_an_undo_without_a_run_touch_nothing(sshd_farm, run_cluste
     document = json.loads(done.stdout)
     assert document["schema"] == "clusterctl.bootstrap/1"
     assert list(document) == ["schema", "run", "nodes", "summary"]
-    assert list(document["summary"]) == ["changed", "failed", "planned", "unreachable"]
+    assert list(document["summary"]) == ["changed", "failed", "not_done", "planned", "unreachable"]
     assert document["summary"]["changed"] == 0
     assert [n["reachable"] for n in document["nodes"]] == [True, True]
-    assert all({"name", "reachable", "error", "steps", "verdicts"} == set(n) for n in document["nodes"])
+    assert all(
+        {"name", "status", "reachable", "error", "steps", "verdicts"} == set(n) for n in document["nodes"]
+    )
     assert (tmp_path / "runs" / document["run"] / "plan.json").exists()
     assert [node.connections for node in farm.nodes] == [1, 1]
     # The run is known by its folder here, and changed nothing.
@@ -321,7 +324,7 @@ def test_an_undo_names_the_node_that_is_down_once_and_runs_by_their_ids(sshd_far
     # Never in earnest: the nodes' state is this machine's.
     done = run_clusterctl("undo", "--dry-run", inventory, env=farm.env)
     assert done.returncode == 1
-    assert (done.stdout + done.stderr).count("node02") == 1 and "node02: refused" in done.stdout
+    assert (done.stdout + done.stderr).count("node02: ") == 1 and "node02: refused" in done.stdout
     assert "None" not in done.stdout + done.stderr
     for name in ("nope", "..", "runs/", "20200101T000000Z-check-0000"):
         done = run_clusterctl("undo", "--dry-run", "--run", name, inventory, env=farm.env)
@@ -374,7 +377,13 @@ def test_saying_no_changes_nothing_and_json_still_tells_the_plan(
     document = told(bootstrap_verb.bootstrap, runs=tmp_path / "runs")
     assert _files(root, name) == {}
     if as_json:
-        assert document["summary"] == {"changed": 0, "failed": 0, "planned": 4, "unreachable": 0}
+        assert document["summary"] == {
+            "changed": 0,
+            "failed": 0,
+            "not_done": 0,
+            "planned": 4,
+            "unreachable": 0,
+        }
         assert [v["status"] for v in document["nodes"][0]["verdicts"]] == ["unmet"]
 
     run = RunDir.create("bootstrap", tmp_path / "runs")
@@ -383,7 +392,13 @@ def test_saying_no_changes_nothing_and_json_still_tells_the_plan(
     assert _files(root, name) == _complete(name)
     if as_json:
         assert document["nodes"][0]["run"] == run.id
-        assert document["summary"] == {"changed": 0, "failed": 0, "planned": 4, "unreachable": 0}
+        assert document["summary"] == {
+            "changed": 0,
+            "failed": 0,
+            "not_done": 0,
+            "planned": 4,
+            "unreachable": 0,
+        }
     assert questions == [
         "Apply 4 changes on 1 node, and what becomes possible then?",
         "Undo on 1 node?",

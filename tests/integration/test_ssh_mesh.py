@@ -144,7 +144,7 @@ def _lend(told, owner, thief, victim):
 def test_bootstrap_makes_keys_first_and_lets_them_in_next(journey):
     document = journey.first
     # Per node a key in the first round, and in the second host keys, ssh_config and authorized_keys.
-    assert document["summary"] == {"changed": 12, "failed": 0, "planned": 0, "unreachable": 0}
+    assert document["summary"] == {"changed": 12, "failed": 0, "not_done": 0, "planned": 0, "unreachable": 0}
     for node in document["nodes"]:
         assert [step.get("round", 1) for step in node["steps"]] == [1, 2, 2, 2]
         assert [verdict["reason"] for verdict in node["verdicts"]] == ["3 nodes can log in to each other"]
@@ -219,7 +219,13 @@ def test_a_host_that_shows_another_key_is_refused(journey):
 def test_nothing_is_done_twice_nor_by_looking_at_one_node_only(journey):
     for status, document, _ in (journey.again, journey.limited):
         assert status == 0
-        assert document["summary"] == {"changed": 0, "failed": 0, "planned": 0, "unreachable": 0}
+        assert document["summary"] == {
+            "changed": 0,
+            "failed": 0,
+            "not_done": 0,
+            "planned": 0,
+            "unreachable": 0,
+        }
     assert "not checked in this run" in json.dumps(journey.limited[1])
 
 

@@ -82,7 +82,7 @@ left_over() { # SEQ REQUIREMENT...: as step, for a step that only an earlier par
     [ "$found_requirement" != "$2" ] || { step "$@"; return; }
   done
   # The requirement has been met by other means since.
-  record "$1" skipped "no step of $2 had begun, and $2 no longer requires this step"
+  record "$1" unchanged "no step of $2 had begun, and $2 no longer requires this step"
 }
 
 main_apply() {

@@ -98,12 +98,12 @@ def bootstrap(
     from clusterctl.cli.session import open_session, session_of
     from clusterctl.requirements import judge
     from clusterctl.rundir import RunDir, default_root
+    from clusterctl.runs import counts
     from clusterctl.transport.kept import Kept
 
     wanted, unwanted = cli.names(only), cli.names(skip) or ()
     judge.validate_names(wanted, unwanted)
-    rolling = Rolling(batch, max_failures)
-    rolling.check()
+    (rolling := Rolling(batch, max_failures)).check()
     if node_timeout is not None:
         cli.require_seconds(node_timeout, "--node-timeout")
     permits = permits_of.Permits(reboot or force_reboot, force_reboot, node_timeout)
@@ -135,7 +135,7 @@ def bootstrap(
             asks = not dry_run and not yes and not prepared.plan.is_empty
             shown = Shown(engine, prepared.inventory, on_stdout=not as_json, on_screen=asks)
             shown.first(prepared, permits)
-            declined = asks and not console.confirm(f"Apply {shown.work}, and what becomes possible then?")
+            declined = asks and not interrupt.asked(f"Apply {shown.work}, and what becomes possible then?")
         ends = dry_run or declined or not _has_work(prepared, resumed=resume is not None)
         result = None if ends else _applied(engine, prepared, run, shown)
     document = document_of(run, prepared, result)
@@ -156,7 +156,7 @@ def bootstrap(
                 dry_run=dry_run,
             )
         )
-    raise typer.Exit(1 if declined else exit_code(document, result))
+    raise typer.Exit(1 if declined else counts.exit_code(document))
 
 
 def _refuse_with_resume(*given: object) -> None:
@@ -270,7 +270,7 @@ def step_part(step: StepOutcome) -> steps.Step:
     return steps.Step(
         requirement=step.requirement,
         description=step.description,
-        status=steps.StepStatus.SKIPPED if unchanged else steps.StepStatus(step.status.value),
+        status=step.status,
         reason=step.reason or ("already in the required state" if unchanged else None),
         notes=step.notes or None,
         round=step.round if step.round > 1 else None,
@@ -280,9 +280,10 @@ def step_part(step: StepOutcome) -> steps.Step:
 
 def _planned(prepared: Prepared, node: str) -> list[steps.Step]:
     from clusterctl.documents import steps
+    from clusterctl.documents.kinds import AppliedStatus
 
     return [
-        steps.Step(requirement=p.requirement, description=p.step.description, status=steps.StepStatus.PLANNED)
+        steps.Step(requirement=p.requirement, description=p.step.description, status=AppliedStatus.PLANNED)
         for p in prepared.plan.of(node).steps
     ]
 
@@ -300,62 +301,45 @@ def _made(before: Sequence[StepOutcome], outcome: NodeOutcome | None) -> list[st
 
 def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[str, Any]:
     """Return the planned and applied steps and the verdicts as a ``clusterctl.bootstrap/1`` document."""
-    from clusterctl.documents.steps import Bootstrap, BootstrappedNode, StepSummary
+    from clusterctl.documents.steps import Bootstrap, BootstrappedNode, status_of, summary_of
     from clusterctl.report.check_document import error_part, verdict_part
     from clusterctl.transport.base import Failure
 
     verdicts = prepared.verdicts if result is None else result.verdicts
     before = prepared.before if result is None else result.changed
     nodes: list[BootstrappedNode] = []
-    summary = {"changed": 0, "failed": 0, "planned": 0, "unreachable": 0}
     for name, outcome in verdicts.items():
         done = result.outcomes.get(name) if result is not None else None
         shown = _made(before.get(name, ()), done)
         if result is None:
             shown += _planned(prepared, name)
-        for step in shown:
-            if step.status.value in summary:
-                summary[step.status.value] += 1
         lost = isinstance(outcome, Failure)
         failure = outcome if isinstance(outcome, Failure) else done.failure if done is not None else None
-        summary["unreachable"] += lost
+        error = None if failure is None else error_part(failure)
+        started = done is None or done.started
         nodes.append(
             BootstrappedNode(
                 name=name,
+                status=status_of(shown, reachable=not lost, error=error, started=started),
                 reachable=not lost,
-                error=None if failure is None else error_part(failure),
+                error=error,
                 steps=tuple(shown),
                 verdicts=() if isinstance(outcome, Failure) else tuple(verdict_part(v) for v in outcome),
             )
         )
-    return Bootstrap(run=run.id, nodes=tuple(nodes), summary=StepSummary(**summary)).document()
+    return Bootstrap(run=run.id, nodes=tuple(nodes), summary=summary_of(nodes)).document()
 
 
-def exit_code(document: dict[str, Any], result: Result | None) -> int:
-    """Return 0, 1 or 5 for a ``clusterctl.bootstrap/1`` document and the result that it is made from."""
-    summary = document["summary"]
-    if summary["unreachable"] == len(document["nodes"]):
-        return 5
-    open_ends = any(
-        verdict["status"] in ("unmet", "unknown")
-        for node in document["nodes"]
-        for verdict in node["verdicts"]
-    )
-    errors = any(node["error"] for node in document["nodes"])
-    needs_reboot = result is not None and result.needs_reboot
-    return 1 if summary["failed"] or errors or open_ends or needs_reboot else 0
-
-
-def counts(document: dict[str, Any], result: Result | None) -> str:
+def last_line(document: dict[str, Any], result: Result | None) -> str:
     """Return the counts of all parts of a run, and how many changes earlier parts of it made."""
     from clusterctl.documents.kinds import AppliedStatus
+    from clusterctl.runs import counts
 
-    words = {word: f"{word}: {count}" for word, count in document["summary"].items()}
-    if result is not None:
-        steps = (step for outcome in result.outcomes.values() for step in outcome.steps)
-        earlier = document["summary"]["changed"] - sum(step.status is AppliedStatus.CHANGED for step in steps)
-        words["changed"] += f" ({earlier} in an earlier part of this run)" if earlier else ""
-    return ", ".join(words.values())
+    if result is None:
+        return counts.line(document)
+    steps = (step for outcome in result.outcomes.values() for step in outcome.steps)
+    made = sum(step.status is AppliedStatus.CHANGED for step in steps)
+    return counts.line(document, earlier=document["summary"]["changed"] - made)
 
 
 def _text(
@@ -383,6 +367,6 @@ def _text(
         shown.applied(result),
         folded(result.verdicts, console.width()),
         wrapped_message("\n".join([*step_lines(told), *failure_lines(new)]), console.width()),
-        f"{counts(document, result)}\nrun folder: {run.path}",
+        f"{last_line(document, result)}\nrun folder: {run.path}",
     ]
     return "\n" + "\n\n".join(filter(None, blocks))

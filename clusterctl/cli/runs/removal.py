@@ -11,6 +11,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.cli.runs import listing
+from clusterctl.cli.terminal import interrupt
 from clusterctl.errors import ClusterctlError, UsageError
 from clusterctl.wording import counted
 
@@ -118,7 +119,7 @@ def _remove(
     for other in kept:
         console.talk(f"kept: {other.run}: {other.reason}")
     several = f"{counted(len(going), 'run')}"
-    if going and not dry_run and not yes and not console.confirm(f"Remove {several}?"):
+    if going and not dry_run and not yes and not interrupt.asked(f"Remove {several}?"):
         console.talk("nothing was removed")
         return 1
     for run in going if not dry_run else ():

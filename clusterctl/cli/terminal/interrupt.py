@@ -58,6 +58,19 @@ def command_line(*, without: str = "") -> str:
     return shlex.join(("clusterctl", *(word for word in _interrupt.arguments if word != without)))
 
 
+_AT_QUESTION = "Interrupted: nothing was changed."
+
+
+def asked(question: str) -> bool:
+    """Ask a yes/no question before the first change; if it is interrupted, report that nothing was changed."""
+    try:
+        return console.confirm(question)
+    except KeyboardInterrupt:
+        console.error("")  # the question's line has no end yet
+        tell(_AT_QUESTION)
+        raise
+
+
 @contextlib.contextmanager
 def explained(state: str, again: str) -> Iterator[None]:
     """Report, if the block is interrupted, what state that leaves; ``again`` introduces the same command line."""
@@ -78,6 +91,8 @@ def changes_nothing(*, can_limit: bool = True) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        if _AT_QUESTION in _interrupt.lines:
+            raise
         tell("No node was changed.")
         if _interrupt.awaited and can_limit:
             tell(f"To leave out the nodes that did not answer: {without(_interrupt.awaited)}")

@@ -11,13 +11,13 @@ from clusterctl.cli import console, plan_output
 from clusterctl.cli import options as cli
 from clusterctl.cli.named_inventory import LocalOption, to_change
 from clusterctl.cli.terminal import interrupt
-from clusterctl.grouping import grouped
+from clusterctl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clusterctl.apply.undo import Undo, UndoOutcome
-    from clusterctl.inventory.model import Node
+    from clusterctl.inventory.model import Inventory, Node
     from clusterctl.transport.base import Failure, HostMap
 
 
@@ -29,9 +29,13 @@ def undo(
         typer.Option(
             "--run",
             metavar="RUN",
-            help="The run to undo: its id, a unique part of it, or 'latest'; default: the latest run of each node.",
+            help="The run to undo: its id, a unique part of it, or 'latest'; default: the newest run of the nodes.",
         ),
     ] = None,
+    each: Annotated[
+        bool,
+        typer.Option("--each", help="Undo the latest run of each node, even if these are different runs."),
+    ] = False,
     limit: cli.LimitOption = None,
     dry_run: cli.DryRunOption = False,
     yes: cli.YesOption = False,
@@ -46,23 +50,25 @@ def undo(
 ) -> None:
     """Restore the state of the nodes before bootstrap changed them.
 
+    Without --run and --each, undo takes back the newest run of the nodes that has not been undone, and nothing older.
+
     Exit code 0: all changes undone, or nothing to undo; 1: a step failed, or a node unreachable; 5: all nodes
     unreachable.
     """
     from clusterctl import config
     from clusterctl.apply.journal import operator
-    from clusterctl.apply.undo import Undo
+    from clusterctl.apply.undo import Undo, newest
     from clusterctl.cli.live_steps import LiveNodes
     from clusterctl.cli.session import open_session, say_failures
     from clusterctl.cli.terminal.progress import Progress, share
     from clusterctl.cli.undo.named_run import refuse_unknown, run_id
     from clusterctl.inventory.recorded import recorded
-    from clusterctl.report.text import undo as undo_text
     from clusterctl.rundir import RunDir, default_root, require_label
+    from clusterctl.runs import counts
 
     require_label(label)
     runs = runs or default_root(inventory)
-    wanted = run_id(run, runs)
+    wanted = run_id(run, runs, each=each)
     chosen = to_change(inventory, verb="undo", local=local, dry_run=dry_run, assume_yes=yes)
     session = open_session(chosen, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     work = Undo(
@@ -75,7 +81,8 @@ def undo(
     )
     nodes = session.inventory.nodes
     with interrupt.changes_nothing(), Progress("Reading journals", len(nodes), "nodes") as progress:
-        outcomes = work.list(nodes, LiveNodes(progress))
+        read = work.list if each or wanted is not None else work.list_newest
+        outcomes = read(nodes, LiveNodes(progress))
         session.refuse_wrong_password()
         progress.done = f"Read the journals of {share(len(outcomes.values_by_node), len(nodes), 'node')}"
     if run is not None and wanted is not None:
@@ -83,99 +90,127 @@ def undo(
     undone = {
         name: o.run for name, o in outcomes.values_by_node.items() if o.run is not None and not o.nothing
     }
-    listed = {name: outcome for name, outcome in outcomes.values_by_node.items() if name in undone}
+    one = wanted if each or wanted is not None else newest(outcomes)
     asks = not dry_run and bool(undone) and not yes
-    if undone:
-        _show_plan(listed, on_stdout=not as_json, on_screen=asks)
-    declined = asks and not console.confirm(f"Undo on {len(undone)} node{'s' if len(undone) > 1 else ''}?")
-    folder = None
+    if undone and (asks or not as_json):
+        text = _plan(outcomes, undone, session.inventory, None if each or run is not None else one)
+        plan_output.show(text, on_stdout=not as_json, on_screen=asks)
+    declined = asks and not interrupt.asked(f"Undo on {counted(len(undone), 'node')}?")
+    folder, before = None, outcomes
     if not dry_run and undone and not declined:
         folder = RunDir.create("undo", runs, label)
         folder.write("inventory", recorded(session.inventory))
         outcomes = _undone(work, nodes, undone, outcomes)
-    document = document_of(outcomes)
+    document = document_of(outcomes, one)
     if folder is not None:
         folder.write("report", document)
         console.talk(f"run folder: {folder.path}")
     if declined:
         console.talk("nothing was changed")
-    lost = {name: o.failure for name, o in outcomes.values_by_node.items() if o.failure is not None}
-    lost = {**outcomes.failures, **lost}
     if as_json:
         console.emit_json(document)
-        say_failures(lost)
+        say_failures(_failures(outcomes))
     elif not declined:
-        done_text = "" if dry_run else undo_text.done(listed, outcomes.values_by_node, console.width())
-        console.data(_text(document, done_text, lost, after_plan=bool(undone)), look="plan")
-    raise typer.Exit(1 if declined else exit_code(document))
+        shown = before if undone else None
+        console.data(_text(document, outcomes, shown, session.inventory, dry_run=dry_run), look="plan")
+    raise typer.Exit(1 if declined else counts.exit_code(document))
+
+
+def _failures(outcomes: HostMap[UndoOutcome]) -> dict[str, Failure]:
+    lost = {name: o.failure for name, o in outcomes.values_by_node.items() if o.failure is not None}
+    return {**outcomes.failures, **lost}
 
 
 def _undone(
     work: Undo, nodes: tuple[Node, ...], runs: dict[str, str], listed: HostMap[UndoOutcome]
 ) -> HostMap[UndoOutcome]:
     """Undo on each node the run that ``runs`` names; return the outcomes of all nodes."""
-    from clusterctl.cli.live_steps import LiveSteps
+    from clusterctl.apply.undo import with_unreached
+    from clusterctl.cli.live_steps import LiveUndo
+    from clusterctl.report.text import undo as undo_text
 
-    live = LiveSteps()
-    steps = sum(len(listed.values_by_node[name].steps) for name in runs)
+    working = {name: undo_text.working(listed.values_by_node[name]) for name in runs}
+    live = LiveUndo(working)
+    steps = undo_text.size({name: listed.values_by_node[name] for name in runs})
     left = "Each node finishes its current step and starts no other."
     with interrupt.explained(left, "To continue"), live.phase("Undoing changes", "Undid", steps, len(runs)):
         done = work.execute(nodes, runs, live)
-    return type(listed)({**dict(listed.items()), **dict(done.items())})
+    ended = {name: with_unreached(listed.values_by_node[name], one) for name, one in done.items()}
+    return type(listed)({**dict(listed.items()), **ended})
 
 
-def _show_plan(listed: Mapping[str, UndoOutcome], *, on_stdout: bool, on_screen: bool) -> None:
-    """Show what undo will do; ``on_screen``: a question follows that the plan must precede."""
+def _again(inventory: Inventory) -> tuple[str, ...]:
+    """Return the words of an undo of the same inventory."""
+    return ("clusterctl", "undo", inventory.source or "--local")
+
+
+def _plan(
+    outcomes: HostMap[UndoOutcome], undone: Mapping[str, str], inventory: Inventory, newest_run: str | None
+) -> str:
+    """Return what undo will do, on which nodes there is nothing to undo, and which nodes could not be read.
+
+    ``newest_run`` is the run that was found to be the newest one of the nodes; None if it was not searched.
+    """
     from clusterctl.report.text import undo as undo_text
+    from clusterctl.report.text.failures import failure_lines
+    from clusterctl.report.text.wrapping import wrapped_message
 
-    if on_stdout or on_screen:
-        plan_output.show(undo_text.planned(listed, console.width()), on_stdout=on_stdout, on_screen=on_screen)
+    found = outcomes.values_by_node
+    failures = _failures(outcomes)
+    lines = [*undo_text.nothing_lines(found, _again(inventory)), *failure_lines(failures)]
+    if newest_run is not None:
+        beyond = [node.name for node in inventory.beyond]
+        lines += filter(None, [undo_text.unread_line(newest_run, list(failures), beyond)])
+    more = wrapped_message("\n".join(lines), console.width())
+    return undo_text.planned({name: found[name] for name in undone}, console.width(), more)
 
 
-def document_of(outcomes: HostMap[UndoOutcome]) -> dict[str, Any]:
-    """Return the undone (or planned) steps as a ``clusterctl.undo/1`` document."""
+def document_of(outcomes: HostMap[UndoOutcome], run: str | None = None) -> dict[str, Any]:
+    """Return the undone (or planned) steps as a ``clusterctl.undo/1`` document; ``run`` is the run of all nodes."""
     from clusterctl.cli.bootstrap.command import step_part
-    from clusterctl.documents.steps import StepSummary, Undo, UndoneNode
+    from clusterctl.documents.steps import Undo, UndoneNode, status_of, summary_of
     from clusterctl.report.check_document import error_part
-    from clusterctl.transport.base import Failure, FailureKind
+    from clusterctl.transport.base import Failure
 
     nodes: list[UndoneNode] = []
-    summary = {"changed": 0, "failed": 0, "planned": 0, "unreachable": 0}
     for name, outcome in outcomes.items():
+        found = None if isinstance(outcome, Failure) else outcome
         failure = outcome if isinstance(outcome, Failure) else outcome.failure
-        steps = () if isinstance(outcome, Failure) else tuple(step_part(step) for step in outcome.steps)
-        for step in steps:
-            if step.status.value in summary:
-                summary[step.status.value] += 1
-        # A node that answered is reachable, even if its lock or journal prevented the undo.
-        lost = failure is not None and (isinstance(outcome, Failure) or failure.kind is not FailureKind.ERROR)
-        summary["unreachable"] += lost
+        steps = () if found is None else tuple(step_part(step) for step in found.steps)
+        # A node that answered is reachable, even if its lock, its journal or sudo prevented the undo.
+        reachable = failure is None or failure.kind.answered
+        error = None if failure is None else error_part(failure)
         nodes.append(
             UndoneNode(
                 name=name,
-                reachable=not lost,
-                error=None if failure is None else error_part(failure),
-                run=None if isinstance(outcome, Failure) else outcome.run,
-                nothing="" if isinstance(outcome, Failure) else outcome.nothing,
+                status=status_of(steps, reachable=reachable, error=error),
+                reachable=reachable,
+                error=error,
+                run=None if found is None else found.run,
+                nothing="" if found is None else found.nothing,
+                older=None if found is None else found.older,
                 steps=steps,
             )
         )
-    return Undo(nodes=tuple(nodes), summary=StepSummary(**summary)).document()
+    return Undo(run=run, nodes=tuple(nodes), summary=summary_of(nodes)).document()
 
 
-def exit_code(document: dict[str, Any]) -> int:
-    """Return 0, 1 or 5 for a ``clusterctl.undo/1`` document."""
-    summary = document["summary"]
-    if summary["unreachable"] == len(document["nodes"]):
-        return 5
-    return 1 if summary["failed"] or any(node["error"] for node in document["nodes"]) else 0
+def _text(
+    document: Mapping[str, Any],
+    outcomes: HostMap[UndoOutcome],
+    planned: HostMap[UndoOutcome] | None,
+    inventory: Inventory,
+    *,
+    dry_run: bool,
+) -> str:
+    """Return the end of the report: what was undone, failed steps and nodes, and the counts.
 
-
-def _text(document: dict[str, Any], done: str, lost: Mapping[str, Failure], *, after_plan: bool) -> str:
-    """Return the end of the report: what was undone, failed steps and nodes, nodes without changes, and the counts."""
-    from clusterctl.inventory import nodeset
+    ``planned`` are the outcomes that the plan has shown; None without a plan. What it said is not repeated.
+    """
+    from clusterctl.report.text import undo as undo_text
     from clusterctl.report.text.failures import failure_lines, step_lines
     from clusterctl.report.text.wrapping import wrapped_message
+    from clusterctl.runs import counts
 
     told = []
     for node in document["nodes"]:
@@ -184,9 +219,14 @@ def _text(document: dict[str, Any], done: str, lost: Mapping[str, Failure], *, a
                 told.append((node["name"], step, step.get("reason", "failed")))
             if step["status"] != "planned":
                 told += [(node["name"], step, f"note: {note}") for note in step.get("notes", ())]
-    nothing = grouped((node["nothing"], node["name"]) for node in document["nodes"] if node["nothing"])
-    summary = ", ".join(f"{word}: {count}" for word, count in document["summary"].items())
-    lines = [f"{nodeset.fold(names)}: {why}" for why, names in nothing.items()]
-    failed = wrapped_message("\n".join([*step_lines(told), *lines, *failure_lines(lost)]), console.width())
-    blocks = filter(None, [done, failed, summary])
-    return ("\n" if after_plan else "") + "\n\n".join(blocks)
+    found = outcomes.values_by_node
+    said = {} if planned is None else _failures(planned)
+    new = {name: failure for name, failure in _failures(outcomes).items() if name not in said}
+    nothing = () if planned is not None else undo_text.nothing_lines(found, _again(inventory))
+    done = ""
+    if planned is not None and not dry_run:
+        done = undo_text.done(planned.values_by_node, found, console.width())
+    lines = [*step_lines(told), *nothing, *failure_lines(new)]
+    failed = wrapped_message("\n".join(lines), console.width())
+    blocks = filter(None, [done, failed, counts.line(document)])
+    return ("\n" if planned is not None else "") + "\n\n".join(blocks)

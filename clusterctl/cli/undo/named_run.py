@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 _TOLD = 5
 
 
-def run_id(run: str | None, runs: Path | None) -> str | None:
+def run_id(run: str | None, runs: Path | None, *, each: bool = False) -> str | None:
     """Return the id of a run that is given by its id, by a unique part of it, by ``latest``, or by its path.
 
-    A whole id needs no run folder, because the nodes have the journals: another machine may have made the run.
+    A whole id needs no run folder, because the nodes have the journals: another machine may have made the run. Raise
+    UsageError if ``each`` (the latest run of each node) is wanted as well.
     """
     if run is None:
         return None
+    if each:
+        raise UsageError("--each and --run cannot be combined", hint="leave one of them out")
     name = run.rstrip("/").rpartition("/")[2]
     if run_ids.is_id(name):
         if run_ids.verb_of(name) != "bootstrap":

@@ -45,9 +45,17 @@ def summary(verb: str, document: Mapping[str, Any]) -> str:
 
 
 def _unreachable(nodes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    found = ((node["name"], (node["error"]["kind"],)) for node in nodes if node["error"])
-    for (kind,), names in _folded(found):
-        yield f"{kind}  {names}"
+    found = (
+        (node["name"], (node["error"]["kind"], _message(node["name"], node["error"])))
+        for node in nodes
+        if node["error"]
+    )
+    for (kind, message), names in _folded(found):
+        yield f"{kind}  {names}" + (f"  {message}" if message else "")
+
+
+def _message(name: str, error: Mapping[str, Any]) -> str:
+    return " ".join(str(error.get("message") or "").removeprefix(f"{name}: ").split())
 
 
 def _steps(nodes: Iterable[Mapping[str, Any]]) -> Iterator[str]:

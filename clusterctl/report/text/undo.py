@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from clusterctl.documents.kinds import AppliedStatus
+from clusterctl.grouping import grouped
+from clusterctl.inventory import nodeset
 from clusterctl.report.text import plan as plan_text
 from clusterctl.report.text.plan import CHANGE, LEAVE, Change, NodeChanges
 
@@ -14,16 +17,62 @@ if TYPE_CHECKING:
     from clusterctl.apply.undo import UndoOutcome
 
 _TEXT_CHARACTERS = 200
+_GERUNDS = {
+    "clear": "Clearing", "disable": "Disabling", "remove": "Removing", "restart": "Restarting", "restore": "Restoring",
+    "stop": "Stopping", "take": "Taking", "unload": "Unloading", "write": "Writing",
+}  # fmt: skip
+"""The verbs of the runner's ``would_*`` functions, for the time in which undo works."""
 
 
-def planned(outcomes: Mapping[str, UndoOutcome], width: int | None = None) -> str:
-    """Return what undo will do, one block for nodes with the same changes, and the number of changes."""
+def planned(outcomes: Mapping[str, UndoOutcome], width: int | None = None, more: str = "") -> str:
+    """Return what undo will do, one block for nodes with the same changes, then ``more`` and the number of changes."""
     nodes = [
         NodeChanges(name, tuple(map(_change, outcome.steps)), head=f"undo run {outcome.run}")
         for name, outcome in outcomes.items()
     ]
     end = [*plan_text.disturbed(nodes), f"Plan: {plan_text.size_of(nodes)}"]
-    return "\n\n".join([plan_text.blocks(nodes, width), "\n".join(end)])
+    return "\n\n".join(filter(None, [plan_text.blocks(nodes, width), more, "\n".join(end)]))
+
+
+def size(outcomes: Mapping[str, UndoOutcome]) -> int:
+    """Return the number of changes that the plan states: steps that undo leaves as they are do not count."""
+    return sum(_change(step).sign != LEAVE for outcome in outcomes.values() for step in outcome.steps)
+
+
+def nothing_lines(outcomes: Mapping[str, UndoOutcome], again: Sequence[str]) -> Iterator[str]:
+    """Yield the nodes without anything to undo, why, and the command that undoes their latest run.
+
+    ``again`` are the words of an undo of the same inventory.
+    """
+    alike = grouped(((one.nothing, one.older), name) for name, one in outcomes.items() if one.nothing)
+    for (why, older), names in alike.items():
+        said = why if why.startswith("nothing to undo") else f"nothing to undo: {why}"
+        yield f"{nodeset.fold_counted(names)}: {said}"
+        if older is not None:
+            command = shlex.join((*again, "--run", older, "--limit", nodeset.fold(names)))
+            yield f"    the latest run there is {older}; to undo it: {command}"
+
+
+def unread_line(run: str, unread: Sequence[str], beyond: Sequence[str]) -> str:
+    """Return the line with the nodes that may hold a newer run than the one to undo; empty without such nodes."""
+    parts = [f"{nodeset.fold_counted(unread)} could not be read"] if unread else []
+    parts += [f"{nodeset.fold_counted(beyond)} left out by --limit"] if beyond else []
+    if not parts:
+        return ""
+    return f"{run} is the newest run of the nodes that were read. Not read: {'; '.join(parts)}."
+
+
+def working(outcome: UndoOutcome) -> dict[tuple[str, str], str]:
+    """Map each planned step to what undo is doing with it (``Removing /etc/x``), or to nothing if it is left alone."""
+    return {(step.requirement, step.description): _working(step) for step in outcome.steps}
+
+
+def _working(step: StepOutcome) -> str:
+    change = _change(step)
+    if change.sign == LEAVE:
+        return ""
+    verb, _, rest = change.text.partition(" ")
+    return f"{_GERUNDS.get(verb, verb)} {rest}".replace("Stopping and disable ", "Stopping and disabling ")
 
 
 def done(

@@ -118,3 +118,11 @@ def test_a_terminal_shows_what_is_typed_again_after_ctrl_c_at_a_password():
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_ctrl_c_at_a_question_says_that_nothing_was_changed(tmp_path, monkeypatch, capsys):
+    (tmp_path / "inventory.yaml").write_text("version: 1\nnodes: [{name: a}]\n")
+    monkeypatch.setattr(Undo, "list", lambda *_: HostMap({"a": UndoOutcome("r", ())}))
+    monkeypatch.setattr("clusterctl.cli.console.confirm", interrupted)
+    assert main.main(["undo", str(tmp_path / "inventory.yaml")]) == 130
+    assert capsys.readouterr().err.endswith("\nInterrupted: nothing was changed.\n")

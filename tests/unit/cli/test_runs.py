@@ -13,7 +13,7 @@ from clusterctl.cli.bench import store as bench_store
 from clusterctl.results import baseline as rules
 from clusterctl.results import baseline_files
 from clusterctl.results.store import Store
-from clusterctl.rundir import RunDir
+from clusterctl.rundir import RunDir, keep_error
 
 INVENTORY = {"nodes": [{"name": f"gpu{i:02}"} for i in range(1, 5)]}
 
@@ -71,7 +71,9 @@ def test_every_outcome_is_read_from_the_documents_of_its_command(root, capsys):
     made(root, "20261101T000002Z-check-0003")
     made(root, "20261101T000003Z-bootstrap-0004", report=steps(planned=8))
     made(root, "20261101T000004Z-bootstrap-0005", apply=applied, report=steps(changed=12))
-    made(root, "20261101T000005Z-bootstrap-0006", apply=applied, report=steps(changed=1, failed=2))
+    made(
+        root, "20261101T000005Z-bootstrap-0006", apply=applied, report=steps(changed=1, failed=2, not_done=3)
+    )
     made(root, "20261101T000006Z-bootstrap-0007", apply={"state": "cut"})
     made(root, "20261101T000007Z-undo-0008", report=steps(changed=12))
     made(root, "20261101T000007Z-undo-0018", report=steps(changed=9, unreachable=1))
@@ -92,11 +94,11 @@ def test_every_outcome_is_read_from_the_documents_of_its_command(root, capsys):
         "0003": ("interrupted", ""),
         "0004": ("planned", "8 planned"),
         "0005": ("changed", "12 changed"),
-        "0006": ("failed", "1 changed, 2 failed"),
+        "0006": ("failed", "1 changed, 2 nodes failed, 3 not done"),
         "0007": ("unfinished", ""),
         "0008": ("changed", "12 changed"),
-        "0018": ("unfinished", "9 changed, 1 unreachable"),
-        "0028": ("failed", "9 changed, 1 failed, 1 unreachable"),
+        "0018": ("unfinished", "9 changed, 1 node unreachable"),
+        "0028": ("failed", "9 changed, 1 node failed, 1 node unreachable"),
         "0009": ("failed", ""),
         "000a": ("up", ""),
         "000b": ("down", ""),
@@ -227,3 +229,30 @@ def test_a_list_without_results_names_the_next_step(root, capsys):
     ]
     assert cli.main(["results", "list", "--library", "gloo"]) == 0
     assert capsys.readouterr().err.splitlines()[-1] == "hint: drop a filter"
+
+
+def test_a_run_that_an_error_ended_is_listed_as_failed_with_the_message(root, capsys):
+    made(root, "20261101T000000Z-bench-0001", error={"error": {"message": "rank 1\nhas no GPU"}})
+    made(root, "20261101T000001Z-bootstrap-0002", apply={"state": "cut"}, error={"error": {"message": "x"}})
+    found = outcomes(capsys)
+    assert found["20261101T000000Z-bench-0001"] == ("failed", "rank 1 has no GPU")
+    assert found["20261101T000001Z-bootstrap-0002"] == ("unfinished", "x")
+
+
+def test_an_error_is_kept_in_the_folder_of_the_run_that_it_ended_alone(root):
+    over, under_way = RunDir.create("bench", root), RunDir.create("locate", root)
+    path = over.path
+    del over
+    keep_error({"error": {"message": "no ranks"}})
+    assert under_way.holds("error.json") and not (path / "error.json").exists()
+    path = under_way.path
+    del under_way
+    assert not RunDir(path).hold().holds("error.json")
+
+
+def test_a_bootstrap_that_left_requirements_unmet_is_not_ok(root, capsys):
+    verdicts = [{"requirement": "a", "status": "unmet"}, {"requirement": "b", "status": "met"}]
+    nodes = [{"name": "gpu01", "status": "ok", "verdicts": verdicts}]
+    made(root, "20261101T000000Z-bootstrap-0001", report={**steps(), "nodes": nodes})
+    made(root, "20261101T000001Z-bootstrap-0002", apply={"state": "finished"}, report=steps(not_done=1))
+    assert list(outcomes(capsys).values()) == [("unfinished", "1 not done"), ("unmet", "1 unmet")]
