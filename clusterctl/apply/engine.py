@@ -92,7 +92,9 @@ class Result:
 
 def fleet_of(engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts]) -> Fleet:
     """Return the nodes of an inventory with their facts, as judges receive them."""
-    return Fleet((*inventory.nodes, *inventory.beyond), facts.values_by_node, engine.earlier)
+    return Fleet(
+        (*inventory.nodes, *inventory.beyond), facts.values_by_node, engine.earlier, inventory.launcher
+    )
 
 
 def judged(

@@ -73,13 +73,33 @@ class Deviation(Part):
     tie: bool
 
 
-class Check(Document, Sparse):
-    """``clusterctl check --json``; ``run`` is absent in ``report.json`` and with ``--replay``."""
+class ReadyToLaunch(Part):
+    """Whether a launch finds what it needs on every node, and the requirements that are not met.
 
-    OPTIONAL: ClassVar = frozenset({"run"})
+    ``bootstrap``: those of ``missing`` for which bootstrap has a step. ``switched_off``: those that the inventory
+    switches off; ``not_checked``: those that were left out on some node. Neither counts as missing.
+    """
+
+    ready: bool
+    missing: tuple[str, ...]
+    bootstrap: tuple[str, ...]
+    switched_off: tuple[str, ...]
+    not_checked: tuple[str, ...]
+    unreachable: int
+
+
+class Check(Document, Sparse):
+    """``clusterctl check --json``.
+
+    ``run`` is absent in ``report.json`` and with ``--replay``, ``ready_to_launch`` if nothing was checked that a launch
+    needs.
+    """
+
+    OPTIONAL: ClassVar = frozenset({"ready_to_launch", "run"})
 
     schema_: Literal["clusterctl.check/1"] = Field(default="clusterctl.check/1", alias="schema")
     nodes: tuple[CheckedNode, ...]
     summary: CheckSummary
     drift: tuple[Deviation, ...]
+    ready_to_launch: ReadyToLaunch | None = None
     run: str | None = None

@@ -39,6 +39,7 @@ from clusterctl.facts.subjects import (
     versions,
 )
 from clusterctl.facts.subjects.clock import ClockExchange
+from clusterctl.inventory.model import Node
 
 # The clock is first, because its reading is compared with the controller's clock at the start of the exchange.
 SUBJECTS: dict[str, tuple[Fragment, ...]] = {
@@ -124,6 +125,13 @@ def not_asked(subjects: frozenset[str] | None) -> tuple[Fragment, ...]:
     """Return the fragments that a probe of only these subjects leaves out."""
     asked = fragments(subjects)
     return tuple(fragment for fragment in FRAGMENTS if fragment not in asked)
+
+
+def settings_read(node: Node, subjects: frozenset[str] | None) -> dict[str, str]:
+    """Return the node's settings that the fragments of these subjects read; a command may override them."""
+    settings = {"MPIRUN": node.mpirun or ""}
+    read = {name for fragment in fragments(subjects) for name in fragment.variables}
+    return {name: value for name, value in settings.items() if name in read}
 
 
 def is_complete(facts: NodeFacts, subjects: Collection[str]) -> bool:

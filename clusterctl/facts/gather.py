@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from clusterctl.errors import FactsError
 from clusterctl.facts import probe
-from clusterctl.facts.catalog import facts_from
+from clusterctl.facts.catalog import facts_from, settings_read
 from clusterctl.facts.model.host import RootAccess
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.subjects.clock import ClockExchange
@@ -134,6 +134,7 @@ def hear(
     The arguments are those of ``gather``. Raise TransportError if the node does not answer.
     """
     allowed = sudo and node.become is not Become.NONE
+    values = {**settings_read(node, subjects), **(values or {})}
     answers = [_ask(transport, timeout_s, subjects, allow_sudo=allowed, values=values)]
     refusal = None if sudo else _NO_SUDO
     try:
@@ -168,7 +169,8 @@ def gather(
     With ``escalate``, a node whose sudo requires a password runs the sections that need root a second time, as root
     (through the transport). ``on_answers`` receives the unparsed answers and the reason if root was refused.
     ``subjects`` are the subjects to probe (None: all except those on request), completed by the subjects that their
-    parsers read; ``values`` are those of their fragments' variables. Without ``sudo`` nothing runs as another user.
+    parsers read; ``values`` are those of their fragments' variables that the inventory does not set. Without
+    ``sudo`` nothing runs as another user.
     Raise TransportError if the node does not answer, or answers without facts.
     """
     heard = hear(

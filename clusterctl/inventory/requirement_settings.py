@@ -134,8 +134,8 @@ class SharedDirSettings(Model):
 class SshMeshSettings(Model):
     """Whether the nodes can log in to each other, as launchers that start on a node need."""
 
-    require: bool = False
-    """True: each node must be able to log in to the others; false: not applicable."""
+    require: bool | None = None
+    """False: not checked; otherwise each node must be able to log in to the inventory's other nodes."""
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")] = "mesh"
     """Name of the keys and files; nodes in several inventories need a different name in each."""
     keys_from_here: bool = True
@@ -158,10 +158,11 @@ class TimeSyncSettings(Model):
 
 
 class MpiSettings(Model):
-    """Whether the nodes must have Open MPI, and the source of nccl-tests."""
+    """Whether the nodes must have MPI, and the source of nccl-tests."""
 
-    require: bool = False
-    """True: each node must have Open MPI with its headers; false: only if ``nccl_tests`` is set."""
+    require: bool | None = None
+    """True: each node must have Open MPI with its headers; false: only if ``nccl_tests`` is set; unset: with several
+    nodes, each must have the MPI that the inventory's ``launcher`` needs."""
     nccl_tests: FilePath | None = None
     """Directory or tarball on this machine with the source of nccl-tests, which is built on each node with GPUs."""
 

@@ -37,7 +37,7 @@ MORE_PACKAGES = (
 # What a bootstrap of bare nodes installs: kept beside the images, with all that they depend on, since guests reach
 # no repository.
 CARRIED_PACKAGES = (
-    "pciutils", "docker.io", "chrony", "nfs-kernel-server", "nfs-common",
+    "pciutils", "docker.io", "chrony", "nfs-kernel-server", "nfs-common", "openmpi-bin",
     "rdma-core", "ibverbs-providers", "ibverbs-utils", "libibverbs1", "librdmacm1",
 )  # fmt: skip
 

@@ -242,7 +242,7 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
             missing(
                 f"mpirun not found ({node.mpirun})" if node.mpirun else f"{title} not found",
                 f"install {title} on every node"
-                + (" (requirements.mpi, bootstrap --only mpi)" if needs.mpirun == "openmpi" else "")
+                + (" (requirement mpi: clusterctl bootstrap --only mpi)" if needs.mpirun == "openmpi" else "")
                 + ", or set the path of its mpirun with `mpirun` in the inventory",
             )
         else:

@@ -199,7 +199,9 @@ class Runner:
             return Mesh((fault,))
         finally:
             transport.close()
-        faults = ssh_mesh.faults(plan, done.text, required=launching.requirements.ssh_mesh.require)
+        faults = ssh_mesh.faults(
+            plan, done.text, required=launching.requirements.ssh_mesh.require is not False
+        )
         return Mesh(faults, ssh_mesh.memlock_of(plan, done.text))
 
     def run(self, plan: LaunchPlan, logs: Path) -> Outcome:

@@ -144,7 +144,7 @@ def memlock_of(plan: LaunchPlan, answer: str) -> dict[str, str]:
 def faults(plan: LaunchPlan, answer: str, *, required: bool = False) -> tuple[Fault, ...]:
     """Parse the probe's answer and return one fault for every peer that the launching node cannot reach.
 
-    ``required``: the inventory requires logins between nodes by ``requirements.ssh_mesh.require``.
+    ``required``: the inventory does not switch ``ssh-mesh`` off by ``requirements.ssh_mesh.require``.
     """
     launching = plan.placements[0].node
     said = {words[1]: words for text in foreign.lines(answer) if len(words := text.split("\t")) >= 2}

@@ -81,4 +81,22 @@ def document_of(
             check.Deviation(fact=one.fact, value=one.value, others=one.others, nodes=one.nodes, tie=one.tie)
             for one in deviations
         ),
+        ready_to_launch=_ready_part(verdicts),
     ).document()
+
+
+def _ready_part(verdicts: HostMap[tuple[Decision, ...]]) -> check.ReadyToLaunch | None:
+    from clusterctl.documents import check
+    from clusterctl.requirements.launch_ready import launch_ready
+
+    found = launch_ready(verdicts.values_by_node, len(verdicts.failures))
+    if found is None:
+        return None
+    return check.ReadyToLaunch(
+        ready=found.ready,
+        missing=found.missing,
+        bootstrap=found.fixable,
+        switched_off=found.switched_off,
+        not_checked=found.not_checked,
+        unreachable=found.unreachable,
+    )

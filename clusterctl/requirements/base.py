@@ -64,6 +64,15 @@ class Decision:
         return f"{self.reason}; no step: {why}" if why else self.reason
 
 
+SWITCHED_OFF = "switched_off_by"
+"""The name of the evidence that holds the key of the inventory that switches a requirement off."""
+
+
+def switched_off(requirement: str, key: str) -> Decision:
+    """Return the decision of a requirement that the operator switched off by a key of the inventory."""
+    return Decision(requirement, Status.NOT_APPLICABLE, f"switched off by {key}: false", {SWITCHED_OFF: key})
+
+
 class Requirement(Protocol):
     """The interface of a requirement module: ``NAME``, ``TITLE``, ``READS``, ``ABOUT`` and ``decide``.
 

@@ -45,6 +45,7 @@ def terminal(sshd_farm, clusterctl, tmp_path):
     wanted = {
         "skip": ["docker", "time-sync", "cpu-governor", "numa-balancing"],
         "memlock": 64,
+        "ssh_mesh": {"require": False},
         "cluster_file": {"path": "/etc/sysconfig/rdma/cluster", "content": "IB_HCA=mlx5_0\n"},
     }
     farm.inventory(tmp_path, socket_ifname="lo", requirements=json.dumps(wanted))

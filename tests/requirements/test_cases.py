@@ -5,7 +5,7 @@ what the inventory says of it (``node``), and what must come out (``expect``: st
 the warnings, and the steps, each as its kind and what it changes; INSTALL is the command that installs a built
 module, and a script of several lines is shown by its name and arguments). ``peers`` says how other nodes of the
 fleet differ from this one; ``everyone`` says what the inventory says of all nodes, and ``nodes`` what it says of single
-other ones. A node of ``nodes`` that is no peer is out of sight.
+other ones. A node of ``nodes`` that is no peer is out of sight. ``launcher`` is the inventory's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from case_facts import facts_of
 from clusterctl.errors import UsageError
 from clusterctl.facts.catalog import complete
 from clusterctl.facts.document import from_document, to_document
-from clusterctl.inventory.model import Node
+from clusterctl.inventory.model import Launcher, Node
 from clusterctl.plan.build import build
 from clusterctl.plan.model import Plan
 from clusterctl.plan.model import from_document as plan_from_document
@@ -80,7 +80,17 @@ def _spoken(step):
 @pytest.mark.parametrize("path", CASES, ids=[f"{p.parent.name}/{p.stem}" for p in CASES])
 def test_case(path):
     case = yaml.safe_load(path.read_text())
-    assert set(case) <= {"about", "facts", "node", "everyone", "nodes", "expect", "peers", "earlier"}
+    assert set(case) <= {
+        "about",
+        "facts",
+        "node",
+        "everyone",
+        "nodes",
+        "expect",
+        "peers",
+        "earlier",
+        "launcher",
+    }
     assert case["about"]
     facts = facts_of(case.get("facts", {}))
     everyone = case.get("everyone", {})
@@ -94,7 +104,8 @@ def test_case(path):
         for name in dict.fromkeys((*peers, *said))
     )
     earlier = {node.name: facts_of({**case.get("facts", {}), **case["earlier"]})} if "earlier" in case else {}
-    fleet = Fleet((node, *others), {node.name: facts, **peers}, earlier)
+    launcher = Launcher(case.get("launcher", "openmpi"))
+    fleet = Fleet((node, *others), {node.name: facts, **peers}, earlier, launcher)
     verdict = requirement.decide(facts, node, fleet)
     expect = case["expect"]
     assert verdict.requirement == path.parent.name
@@ -114,7 +125,7 @@ def test_case(path):
         {name: _asked_only(found, requirement.READS) for name, found in of.items()}
         for of in ({node.name: facts}, peers, earlier)
     )
-    among = Fleet((node, *others), {**asked, **others_asked}, then)
+    among = Fleet((node, *others), {**asked, **others_asked}, then, launcher)
     assert requirement.decide(asked[node.name], node, among) == verdict
     for name, part in expect.get("content", {}).items():
         assert part in next(step.content for step in steps if getattr(step, "path", None) == name)

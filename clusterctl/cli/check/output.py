@@ -52,11 +52,13 @@ def text(judged: Judged, following: Sequence[NextStep], *, every: bool, width: i
     """Return the report for people; ``every`` also lists the verdicts that need no attention."""
     from clusterctl.report.text import check as check_table
     from clusterctl.report.text.failures import rootless_lines
-    from clusterctl.report.text.next_step import next_lines
+    from clusterctl.report.text.next_step import next_lines, ready_line
     from clusterctl.report.text.wrapping import wrapped, wrapped_message
 
     answered = judged.verdicts.values_by_node
-    last = [*wrapped(check_table.summary_line(judged.document), width), *next_lines(following, width)]
+    ready = ready_line(judged.document)
+    last = [*wrapped(check_table.summary_line(judged.document), width)]
+    last += [*(() if ready is None else wrapped(ready, width)), *next_lines(following, width)]
     blocks = (
         check_table.folded(judged.verdicts, width, every=every),
         wrapped_message("\n".join(rootless_lines(judged.facts.values_by_node, answered)), width),

@@ -48,7 +48,7 @@ def judge_fleet(
     from clusterctl.requirements.fleet.view import Fleet
     from clusterctl.transport.answers import map_understood
 
-    fleet = Fleet((*inventory.nodes, *inventory.beyond), facts.values_by_node, earlier)
+    fleet = Fleet((*inventory.nodes, *inventory.beyond), facts.values_by_node, earlier, inventory.launcher)
     # An error in one node's facts must not end the check of the other nodes.
     compared = map_understood(facts, "its facts", lambda _name, found: comparable(found))
     verdicts = map_understood(

@@ -1,4 +1,4 @@
-"""Facts of Open MPI on the node, and of what nccl-tests is built with."""
+"""Facts of MPI on the node, and of what nccl-tests is built with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MpiInstallation(Part):
 
 @dataclass(frozen=True, slots=True)
 class Mpi(Part):
-    """All installations of Open MPI in the usual places, and what nccl-tests is built with."""
+    """All installations of Open MPI in the usual places, MPICH's launcher, and what nccl-tests is built with."""
 
     installations: tuple[MpiInstallation, ...] = ()
     nvcc: str | None = None
@@ -27,3 +27,7 @@ class Mpi(Part):
     """NCCL's header nccl.h."""
     nccl_tests: str | None = None
     """The all_reduce_perf that the requirement ``mpi`` builds."""
+    hydra: str | None = None
+    """MPICH's launcher, in the places in which a launch looks for it."""
+    named: str | None = None
+    """The mpirun that the inventory names, if the node has it."""

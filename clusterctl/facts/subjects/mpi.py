@@ -1,4 +1,4 @@
-"""Open MPI in the places of distributions and vendors, and what nccl-tests is built with."""
+"""MPI in the places of distributions and vendors, and what nccl-tests is built with."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ NCCL_TESTS = "/opt/nccl-tests"
 _PREFIXES = (
     *("/usr/local/openmpi", "/usr/local/mpi", "/usr/local", "/opt/openmpi*", "/opt/amazon/openmpi*"),
     *("/opt/hpcx/ompi", "/usr/mpi/gcc/openmpi-*"),
+)
+_HYDRA = (
+    *("/usr/bin/mpiexec.hydra", "/usr/local/bin/mpiexec.hydra", "/usr/bin/mpiexec.mpich"),
+    *("/usr/lib64/mpich/bin/mpiexec", "/usr/local/mpich/bin/mpiexec"),
 )
 _NCCL_HEADERS = (
     *("/usr/include", "/usr/local/include", "/usr/local/cuda/include", "/usr/local/nccl/include"),
@@ -39,6 +43,10 @@ fi
 for f in {" ".join(_PREFIXES)}; do
   [ ! -x "$f/bin/ompi_info" ] || installation "$f" "$f/bin/mpirun" "$f/include/mpi.h"
 done
+for f in {" ".join(_HYDRA)}; do
+  if [ -x "$f" ]; then printf 'hydra %s\\n' "$f"; break; fi
+done
+[ -z "$MPIRUN" ] || ! f=$(command -v "$MPIRUN") || printf 'named %s\\n' "$f"
 for f in /usr/local/cuda/bin/nvcc /usr/local/cuda-[0-9]*/bin/nvcc; do
   if [ -x "$f" ]; then printf 'nvcc %s\\n' "$f"; break; fi
 done
@@ -47,6 +55,7 @@ for f in {" ".join(_NCCL_HEADERS)}; do
 done
 [ ! -x {NCCL_TESTS}/build/all_reduce_perf ] || echo 'nccl-tests {NCCL_TESTS}/build/all_reduce_perf'
 return 0""",
+        variables=("MPIRUN",),
     ),
 )
 
@@ -60,11 +69,14 @@ def parse_mpi(text: str) -> Mpi:
         if kind == "mpi" and len(words) == 3:
             home, mpirun, header = (None if word == "-" else word for word in words)
             installations.append(MpiInstallation(home or "", mpirun, header))
-        elif kind in ("nvcc", "nccl-header", "nccl-tests") and len(words) == 1:
+        elif kind in ("nvcc", "nccl-header", "nccl-tests", "hydra", "named") and len(words) == 1:
             paths[kind] = words[0]
         else:
             raise Unparsable(f"not a list of MPI installations: {line[:80]!r}")
-    return Mpi(tuple(installations), paths.get("nvcc"), paths.get("nccl-header"), paths.get("nccl-tests"))
+    return Mpi(
+        tuple(installations), paths.get("nvcc"), paths.get("nccl-header"), paths.get("nccl-tests"), paths.get("hydra"),
+        paths.get("named"),
+    )  # fmt: skip
 
 
 def parse(sections: Sections) -> Reading[Mpi]:

@@ -13,7 +13,7 @@ from clusterctl.report.html import page
 from clusterctl.report.html.run_page import Tile
 from clusterctl.report.text.failures import add_message
 from clusterctl.report.text.folding import Kinds
-from clusterctl.report.text.next_step import NextStep, next_lines
+from clusterctl.report.text.next_step import NextStep, next_lines, ready_line
 from clusterctl.report.verdict_order import in_order, sentence
 from clusterctl.wording import counted, some
 
@@ -84,6 +84,7 @@ def render(document: Mapping[str, Any], *, checked_at: str, following: Sequence[
         checked_at=checked_at,
         verdict="ok" if document["summary"]["nodes"]["whole"] == len(nodes) else _verdict(document),
         sentence=_capital(sentence(document)),
+        ready=ready_line(document),
         tiles=_tiles(document, answered),
         lost=list(_lost(nodes)),
         commands=[line.removeprefix("Next: ") for line in next_lines(following)],

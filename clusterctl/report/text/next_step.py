@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clusterctl.requirements.base import Owner, Status
+from clusterctl.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.requirements.base import Decision
@@ -109,3 +110,23 @@ def next_lines(steps: Iterable[NextStep], width: int | None = None) -> Iterator[
         yield from textwrap.wrap(
             step.why, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
         )
+
+
+def ready_line(document: Mapping[str, Any]) -> str | None:
+    """Return in one line whether the nodes of a ``clusterctl.check/1`` document can launch; None if unknown."""
+    found = document.get("ready_to_launch")
+    if found is None:
+        return None
+    fixable, why = found["bootstrap"], []
+    others = [name for name in found["missing"] if name not in fixable]
+    if fixable:
+        why.append(f"{', '.join(fixable)}; bootstrap fixes {'it' if len(fixable) == 1 else 'them'}")
+    if others:
+        why.append(f"{', '.join(others)}; bootstrap has no step for {'it' if len(others) == 1 else 'these'}")
+    if found["unreachable"]:
+        why.append(f"{counted(found['unreachable'], 'node')} unreachable")
+    if found["switched_off"]:
+        why.append(f"switched off: {', '.join(found['switched_off'])}")
+    # No requirement covers it: a launch tests whether the Python has torch or collective_core.
+    why.append(f"not checked: {', '.join((*found['not_checked'], 'the Python of ranks'))}")
+    return f"ready to launch: {'yes' if found['ready'] else 'no'} ({'; '.join(why)})"

@@ -1,4 +1,4 @@
-"""``mpi``: Open MPI with its headers on the node, and nccl-tests built with it."""
+"""``mpi``: the MPI that launches need, or Open MPI with its headers, and nccl-tests built with it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from clusterctl.facts.model.mpi import Mpi, MpiInstallation
 from clusterctl.facts.subjects.mpi import NCCL_TESTS
+from clusterctl.inventory.model import Launcher
 from clusterctl.requirements.about import About
-from clusterctl.requirements.base import Decision, Json, Status
+from clusterctl.requirements.base import Decision, Json, Status, switched_off
 from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.steps import Command, PutTree, Step
@@ -21,21 +22,28 @@ if TYPE_CHECKING:
     from clusterctl.requirements.fleet.view import Fleet
 
 NAME = "mpi"
-TITLE = "Open MPI and its headers are installed, and nccl-tests is built"
+TITLE = "MPI is installed, and nccl-tests is built"
 READS = frozenset({"mpi", "pci", "software", "system"})
 ABOUT = About(
-    checks="if required: Open MPI has its mpirun and its headers, and nccl-tests is built with it",
+    checks=(
+        "with several nodes: the inventory's launcher finds its MPI; if required: Open MPI has its mpirun and its "
+        "headers, and nccl-tests is built with it"
+    ),
     why=(
         "mpirun must be on every node, at the same path; nccl-tests without MPI measures each node alone, and prints "
         "a table for each process"
     ),
     bootstrap="installs Open MPI's packages, and builds nccl-tests from the source that the inventory names",
     undo="removes the packages that bootstrap added, and the built tree",
-    settings=("requirements.mpi", "requirements.packages"),
+    settings=("requirements.mpi", "requirements.packages", "mpirun"),
 )
 
 APT_PACKAGES = ("libopenmpi-dev", "openmpi-bin")
 DNF_PACKAGES = ("openmpi", "openmpi-devel")
+_LAUNCHERS = {
+    Launcher.OPENMPI: ("Open MPI", {"apt": ("openmpi-bin",), "dnf": ("openmpi",)}),
+    Launcher.MPICH: ("MPICH", {"apt": ("mpich",), "dnf": ("mpich",)}),
+}
 _COMPILERS = {"apt": ("g++", "make"), "dnf": ("gcc-c++", "make")}
 _PROGRAM = f"{NCCL_TESTS}/build/all_reduce_perf"
 # nvcc needs about 1 GiB per job.
@@ -43,10 +51,16 @@ _JOBS = "-j4"
 
 
 def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
-    """Return met if one Open MPI is complete and, with a source in the inventory, nccl-tests is built."""
+    """Return met if one Open MPI is complete and, with a source in the inventory, nccl-tests is built.
+
+    Unless the inventory requires this, return met if the launcher of an inventory with several nodes has its MPI.
+    """
     settings = node.requirements.mpi
-    if not settings.require and settings.nccl_tests is None:
-        return Decision(NAME, Status.NOT_APPLICABLE, "the inventory does not require MPI on the nodes")
+    building = settings.require or settings.nccl_tests is not None
+    if not building and settings.require is False:
+        return switched_off(NAME, "requirements.mpi.require")
+    if not building and (why := _unneeded(fleet)):
+        return Decision(NAME, Status.NOT_APPLICABLE, why)
     if facts.mpi.is_unknown:
         return Decision(NAME, Status.UNKNOWN, because("the list of MPI installations", facts.mpi))
     mpi = facts.mpi.or_else(Mpi())
@@ -54,6 +68,8 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         "installations": [one.home for one in mpi.installations], "nvcc": mpi.nvcc, "nccl_header": mpi.nccl_header,
         "nccl_tests": mpi.nccl_tests,
     }  # fmt: skip
+    if not building:
+        return _launching(facts, node, mpi, fleet.launcher, evidence)
     found = next((one for one in mpi.installations if one.mpirun and one.header), None)
     if found is None:
         reason = f"{_incomplete(mpi)}{by_hand(facts, 'Open MPI and its headers')}"
@@ -71,6 +87,35 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     if not own_gpus(facts):
         return Decision(NAME, Status.MET, f"{has}; nccl-tests is not built: {why_none(facts)}", evidence)
     return _unbuilt(facts, node, mpi, found, settings.nccl_tests, evidence)
+
+
+def _unneeded(fleet: Fleet) -> str:
+    """Return why launches on this inventory's nodes need no MPI; empty if they need it."""
+    if not fleet.launches_across:
+        return "the inventory has no other node, and ranks of one node need no MPI"
+    if fleet.launcher not in _LAUNCHERS:
+        return f"the inventory's launcher is {fleet.launcher.value}, which needs no MPI"
+    return ""
+
+
+def _launching(
+    facts: NodeFacts, node: Node, mpi: Mpi, launcher: Launcher, evidence: dict[str, Json]
+) -> Decision:
+    """Return met if a launch finds an mpirun: the one that the inventory names, the launcher's, or else MPICH's."""
+    if node.mpirun is not None:
+        if mpi.named is not None:
+            return Decision(NAME, Status.MET, f"the inventory's mpirun is {mpi.named}", evidence)
+        reason = f"the inventory's mpirun {node.mpirun} was not found; install it, or correct `mpirun`"
+        return Decision(NAME, Status.UNMET, reason, evidence)
+    open_mpi = next((one.mpirun for one in mpi.installations if one.mpirun), None)
+    if launcher is Launcher.OPENMPI and open_mpi is not None:
+        return Decision(NAME, Status.MET, f"Open MPI's mpirun is {open_mpi}", evidence)
+    if mpi.hydra is not None:
+        return Decision(NAME, Status.MET, f"MPICH's launcher is {mpi.hydra}", evidence)
+    title, packages = _LAUNCHERS[launcher]
+    package = install(facts, node, f"Install {title}", *packages.get(facts.software.manager or "", ()))
+    reason = f"{title} is not installed{by_hand(facts, title)}"
+    return Decision(NAME, Status.UNMET, reason, evidence, steps=(package,) if package is not None else ())
 
 
 def _incomplete(mpi: Mpi) -> str:

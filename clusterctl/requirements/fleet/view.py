@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from clusterctl.inventory.model import Launcher
+
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
@@ -17,12 +19,18 @@ class Fleet:
 
     ``nodes`` has all nodes of the inventory in its order, including those that ``--limit`` left out or that did not
     answer: a node without facts is unknown, not removed. ``earlier`` holds the facts of the previous check, for
-    comparisons over time (error counters).
+    comparisons over time (error counters). ``launcher`` is what starts ranks unless a command names another one.
     """
 
     nodes: tuple[Node, ...] = ()
     facts: Mapping[str, NodeFacts] = field(default_factory=dict)
     earlier: Mapping[str, NodeFacts] = field(default_factory=dict)
+    launcher: Launcher = Launcher.OPENMPI
+
+    @property
+    def launches_across(self) -> bool:
+        """Return whether the inventory has several nodes, so that a launch starts ranks from one node on others."""
+        return len(self.nodes) > 1
 
     def peers(self, name: str) -> dict[str, NodeFacts]:
         """Return the facts of all other nodes that answered, in inventory order."""

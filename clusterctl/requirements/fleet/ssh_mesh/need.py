@@ -58,7 +58,7 @@ def _everyone(of: _Same, name: str) -> tuple[_Member, ...]:
     found: list[_Member] = []
     for node in of.fleet.nodes:
         settings = node.requirements.ssh_mesh
-        if not settings.require or settings.name != name:
+        if settings.require is False or settings.name != name:
             continue
         facts = of.fleet.facts.get(node.name)
         missing = "" if facts is None else files.lacks(node, facts, name) or ""
@@ -81,7 +81,7 @@ def whole(facts: NodeFacts, node: Node, fleet: Fleet) -> Fleet:
     """Return the fleet with this node in it."""
     if fleet.nodes and fleet.facts.get(node.name) is facts:
         return fleet
-    return Fleet(fleet.nodes or (node,), {**fleet.facts, node.name: facts}, fleet.earlier)
+    return Fleet(fleet.nodes or (node,), {**fleet.facts, node.name: facts}, fleet.earlier, fleet.launcher)
 
 
 def members(fleet: Fleet, name: str) -> tuple[Node, ...]:

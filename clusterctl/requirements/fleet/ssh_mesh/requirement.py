@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl import resources
 from clusterctl.requirements.about import About
-from clusterctl.requirements.base import Decision, Json, Status
+from clusterctl.requirements.base import Decision, Json, Status, switched_off
 from clusterctl.requirements.fleet.ssh_mesh import limits
 from clusterctl.requirements.fleet.ssh_mesh import texts as files
 from clusterctl.requirements.fleet.ssh_mesh.need import (
@@ -37,7 +37,7 @@ NAME = "ssh-mesh"
 TITLE = "Nodes can log in to each other"
 READS = frozenset({"network", "software", "ssh_mesh"})
 ABOUT = About(
-    checks="if required: nodes can log in to each other, with keys of their own and pinned host keys",
+    checks="with several nodes: they can log in to each other, with keys of their own and pinned host keys",
     why=(
         "launchers such as mpirun start ranks by SSH from one node on the others, without a password and "
         "without a host key prompt"
@@ -98,8 +98,8 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
 
     The steps make the node's key, or write its files after the other nodes' keys are known.
     """
-    if not node.requirements.ssh_mesh.require:
-        return Decision(NAME, Status.NOT_APPLICABLE, "the inventory does not require logins between nodes")
+    if node.requirements.ssh_mesh.require is False:
+        return switched_off(NAME, "requirements.ssh_mesh.require")
     name = node.requirements.ssh_mesh.name
     fleet = whole(facts, node, fleet)
     others = members(fleet, name)
