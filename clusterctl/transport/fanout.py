@@ -18,6 +18,9 @@ from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, 
 T = TypeVar("T")
 _CANCEL_TIMEOUT_S = 3.0
 _NOTICE_S = 0.5
+_MOST_OUTSIDE = 512
+"""Nodes beyond the fan-out whose connection may be awaited; each holds a socket, of 1024 files by default."""
+_here = threading.local()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,13 @@ class _Pool(Generic[T]):
         nodes: Sequence[Node],
         release: Callable[[Transport], None] | None,
         on_start: Callable[[Node], None] | None,
+        fanout: int,
     ) -> None:
         self._on_start = on_start
+        self._slots = self._free = max(1, min(fanout, len(nodes)))
+        self._live = self._outside = 0
+        self._change = threading.Condition()
+        self.threads: list[threading.Thread] = []
         self._release = release
         self._connect = connect
         self._work = work
@@ -50,13 +58,39 @@ class _Pool(Generic[T]):
         self._cancelled = False
         self.outcomes: queue.SimpleQueue[tuple[Node, T | Failure | _Crash]] = queue.SimpleQueue()
 
-    def run(self) -> None:
+    def start(self) -> None:
+        """Start a thread for each slot."""
+        for _ in range(self._slots):
+            with self._change:
+                thread = self._new_thread()
+            thread.start()
+
+    def _new_thread(self) -> threading.Thread:
+        self._live += 1
+        name = f"clusterctl-fanout-{len(self.threads)}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.threads.append(thread)
+        return thread
+
+    def _run(self) -> None:
         """Process nodes until none is left: the body of every thread."""
-        while True:
+        _here.pool = self
+        try:
+            while self._next():
+                pass
+        finally:
+            with self._change:
+                self._live -= 1
+
+    def _next(self) -> bool:
+        """Process one node in a slot; return False if none is left."""
+        self._take_slot()
+        _here.in_slot = True
+        try:
             try:
                 node = self._todo.get_nowait()
             except queue.Empty:
-                return
+                return False
             if self._on_start is not None:
                 self._on_start(node)
             try:
@@ -64,6 +98,46 @@ class _Pool(Generic[T]):
             except BaseException as error:  # noqa: BLE001 - handed to the caller's thread, which raises it
                 outcome = _Crash(error)
             self.outcomes.put((node, outcome))
+        finally:
+            if _here.in_slot:
+                self._give_slot()
+        return True
+
+    def _take_slot(self) -> None:
+        with self._change:
+            self._change.wait_for(lambda: self._free > 0 or self._cancelled)
+            self._free -= 1
+
+    def _give_slot(self) -> None:
+        with self._change:
+            self._free += 1
+            self._change.notify()
+
+    def leave_slot(self) -> bool:
+        """Give this thread's slot to another node; return False if too many nodes are awaited outside already."""
+        thread = None
+        with self._change:
+            if self._outside >= _MOST_OUTSIDE or self._cancelled:
+                return False
+            self._outside += 1
+            self._free += 1
+            self._change.notify()
+            if self._live - self._outside < self._slots and not self._todo.empty():
+                thread = self._new_thread()
+        _here.in_slot = False
+        if thread is not None:
+            thread.start()
+        return True
+
+    def left_node(self) -> None:
+        """Note that this thread no longer waits outside."""
+        with self._change:
+            self._outside -= 1
+
+    def enter_slot(self) -> None:
+        """Wait for a slot for the node of this thread, which has answered."""
+        self._take_slot()
+        _here.in_slot = True
 
     def _one(self, node: Node) -> T | Failure | _Crash:
         try:
@@ -105,8 +179,33 @@ class _Pool(Generic[T]):
                 self._todo.get_nowait()
             except queue.Empty:
                 break
+        with self._change:
+            self._change.notify_all()
         for transport in held:
             transport.close()
+
+
+@contextmanager
+def outside_slot() -> Iterator[None]:
+    """Let the fan-out of this thread work on another node while the block waits for one that may be dead.
+
+    ``back_in_slot`` follows if the node has answered. Must not be used with a lock that threads in slots may wait for.
+    """
+    pool: _Pool[object] | None = getattr(_here, "pool", None)
+    if pool is None or not _here.in_slot or not pool.leave_slot():
+        yield
+        return
+    try:
+        yield
+    finally:
+        pool.left_node()
+
+
+def back_in_slot() -> None:
+    """Wait for a slot of the fan-out of this thread, unless it has one or is not part of a fan-out."""
+    pool: _Pool[object] | None = getattr(_here, "pool", None)
+    if pool is not None and not _here.in_slot:
+        pool.enter_slot()
 
 
 @contextmanager
@@ -154,21 +253,18 @@ def fan_out(
 ) -> HostMap[T]:
     """Run ``work`` on every node, ``fanout`` at once; return the results in the order of ``nodes``.
 
+    A node whose TCP connection is awaited does not count (``outside_slot``), so that dead nodes delay no others.
+
     Each transport is closed when its work has ended, or passed to ``release`` if the work succeeded. ``on_start`` is
     called as the work on each node begins, in its thread. In the caller's thread, ``on_done`` is called as each node
     ends, and ``meanwhile`` once, after all threads have started. An
     interrupt, a ControllerFileError, or an exception that is not a ClusterctlError cancels all other nodes and is
     raised; ``on_cancel`` is called before that closes their connections.
     """
-    pool = _Pool(connect, work, nodes, release, on_start)
-    threads = [
-        threading.Thread(target=pool.run, name=f"clusterctl-fanout-{i}", daemon=True)
-        for i in range(max(1, min(fanout, len(nodes))))
-    ]
+    pool = _Pool(connect, work, nodes, release, on_start, fanout)
     outcomes: dict[str, T | Failure] = {}
     try:
-        for thread in threads:
-            thread.start()
+        pool.start()
         if meanwhile is not None:
             with _interrupts_afterwards():
                 meanwhile()
@@ -183,9 +279,9 @@ def fan_out(
         if on_cancel is not None:
             on_cancel()
         pool.cancel()
-        _join(threads, _CANCEL_TIMEOUT_S)
+        _join(pool.threads, _CANCEL_TIMEOUT_S)
         raise
-    _join(threads, None)
+    _join(pool.threads, None)
     return HostMap({node.name: outcomes[node.name] for node in nodes})
 
 

@@ -86,10 +86,11 @@ class SshSession:
         """Return where a node is and how to log in there."""
         return resolve(node, self._lookup, self._connect_timeout_s)
 
-    def open(self, target: Target, hold: Callable[[socket.socket], None]) -> Wire:
+    def open(self, target: Target, hold: Callable[[socket.socket], None], *, outside: bool = False) -> Wire:
         """Connect, verify the host key and log in; ``hold`` receives the socket, so that other threads can close it.
 
         A server with too many pending logins drops some at random, so the attempt is repeated with growing pauses.
+        ``outside``: a server that does not answer at once is awaited outside the slot of the fan-out.
         """
         gateway = self.jumps.acquire(target, target.jump) if target.jump else None
         give_up = time.monotonic() + target.connect_timeout_s
@@ -97,7 +98,7 @@ class SshSession:
             for attempt in range(1, _DROPPED_TRIES + 1):
                 began = time.monotonic()
                 try:
-                    wire = self._connected(target, gateway, hold)
+                    wire = self._connected(target, gateway, hold, outside)
                     _log.info("%s: logged in after %.2f s", target.where, time.monotonic() - began)
                     return wire
                 except WIRE_ERRORS as error:
@@ -123,14 +124,16 @@ class SshSession:
                 self.jumps.release(target.jump)
             raise
 
-    def _connected(self, target: Target, gateway: Wire | None, hold: Callable[[socket.socket], None]) -> Wire:
+    def _connected(
+        self, target: Target, gateway: Wire | None, hold: Callable[[socket.socket], None], outside: bool
+    ) -> Wire:
         sock: Any
         if gateway is not None:
             sock = gateway.way_to(target.host, target.port, target.connect_timeout_s)
         elif target.proxy_command is not None:
             sock = proxy.connected(target, target.proxy_command, hold)
         else:
-            sock = tcp.connected(target, hold)
+            sock = tcp.connected(target, hold, outside=outside)
         # A server that has sent its greeting is alive, and may be slow because of many simultaneous logins.
         patience_s = max(_LOGIN_TIMEOUT_S, target.connect_timeout_s)
         wire: Wire | None = None

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import select
 import socket
 import time
 from collections.abc import Callable
+from typing import Any
 
 from clusterctl.transport.base import FailureKind
+from clusterctl.transport.fanout import back_in_slot, outside_slot
 from clusterctl.transport.ssh.failure import failed
 from clusterctl.transport.ssh.target import Target
 
 # Seconds until the connection to an unreachable peer (power, cable) is given up, a delay that an operator accepts.
 _DEAD_PEER_S = 30
+_AT_ONCE_S = 0.3
+"""Seconds that a node in a slot of the fan-out has to accept a connection."""
 _FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
-def connected(target: Target, hold: Callable[[socket.socket], None]) -> socket.socket:
+def connected(
+    target: Target, hold: Callable[[socket.socket], None], *, outside: bool = False
+) -> socket.socket:
     """Return a connected socket; all addresses of the name share one deadline.
 
     An address that does not answer leaves time for the following ones, so that an unreachable IPv6 address does not
-    make the connection fail.
+    make the connection fail. ``outside``: an address that does not answer at once is awaited outside the slot of the
+    fan-out.
     """
     deadline = time.monotonic() + target.connect_timeout_s
     try:
@@ -41,8 +50,7 @@ def connected(target: Target, hold: Callable[[socket.socket], None]) -> socket.s
             continue
         try:
             hold(sock)
-            sock.settimeout(max(0.001, (deadline - time.monotonic()) / left))
-            sock.connect(address)
+            _connect(sock, address, max(0.001, (deadline - time.monotonic()) / left), outside=outside)
         except OSError as error:
             sock.close()
             problem = error
@@ -50,9 +58,30 @@ def connected(target: Target, hold: Callable[[socket.socket], None]) -> socket.s
             sock.close()
             raise
         else:
+            if outside:
+                back_in_slot()
             _tune(sock)
             return sock
     raise problem
+
+
+def _connect(sock: socket.socket, address: Any, limit_s: float, *, outside: bool) -> None:
+    at_once_s = min(limit_s, _AT_ONCE_S) if outside else limit_s
+    sock.settimeout(at_once_s)
+    try:
+        sock.connect(address)
+    except TimeoutError:
+        if at_once_s == limit_s:
+            raise
+    else:
+        return
+    with outside_slot():
+        poller = select.poll()
+        poller.register(sock, select.POLLOUT)
+        if not poller.poll((limit_s - at_once_s) * 1000):
+            raise TimeoutError
+        if error := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            raise OSError(error, os.strerror(error))
 
 
 def _tune(sock: socket.socket) -> None:

@@ -86,7 +86,7 @@ class SshTransport(files.ShellFiles):
             return wire
         self._drop()
         try:
-            wire = self._session.open(self._target, self._hold)
+            wire = self._session.open(self._target, self._hold, outside=True)
         except TransportError:
             if self._is_closed():
                 raise self._cut_off() from None

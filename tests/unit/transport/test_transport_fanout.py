@@ -11,7 +11,7 @@ import pytest
 from clusterctl.errors import CommandError
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Failure, FailureKind, TransportError
-from clusterctl.transport.fanout import fan_out
+from clusterctl.transport.fanout import back_in_slot, fan_out, outside_slot
 
 NODES = [Node(name=f"n{i:02d}", address=f"n{i:02d}") for i in range(20)]
 
@@ -92,6 +92,36 @@ def test_no_more_than_fanout_at_once(connect):
     fan_out(NODES, connect, work, fanout=4)
     assert most[0] == 4
     assert len(fan_out([], connect, work)) == 0
+
+
+def test_a_node_that_is_awaited_outside_its_slot_lets_the_others_pass(connect):
+    others = threading.Barrier(len(NODES))
+    running, most, lock = [0], [0], threading.Lock()
+
+    def work(node, transport):
+        with outside_slot():
+            others.wait(60)  # with two slots, and no more threads, it would never end
+        back_in_slot()
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.001)
+        with lock:
+            running[0] -= 1
+        return node.name
+
+    outcome = fan_out(NODES, connect, work, fanout=2)
+    assert outcome.values_by_node == {node.name: node.name for node in NODES}
+    assert most[0] <= 2 and not fanout_threads()
+
+
+def test_nodes_that_fail_outside_their_slots_give_them_back_once(connect):
+    def work(node, transport):
+        with outside_slot():
+            raise TransportError(Failure(FailureKind.TIMEOUT, "no"))
+
+    assert len(fan_out(NODES, connect, work, fanout=1).failures) == len(NODES)
+    assert not fanout_threads()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
