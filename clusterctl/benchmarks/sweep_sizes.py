@@ -33,9 +33,7 @@ def missed_end(sweep: CollectiveSweep) -> str | None:
     last, factor = wanted_sizes(sweep)[-1], sweep.step_factor
     if last == sweep.max_bytes:
         return None
-    first = sweep.max_bytes
-    while first % factor == 0 and first // factor >= sweep.min_bytes:
-        first //= factor
+    first = _first_that_reaches(sweep)
     better = [f"-b {size_word(first)}"] if first < sweep.max_bytes else []
     better += ["-f 2"] if factor != 2 and _is_reached(sweep, 2) else []
     advice = f"; add {' or '.join(better)} to reach it" if better else ""
@@ -43,6 +41,19 @@ def missed_end(sweep: CollectiveSweep) -> str | None:
         f"the largest size is {size_word(last)}, because factor {factor} from {size_word(sweep.min_bytes)} "
         f"does not reach -e {size_word(sweep.max_bytes)}{advice}"
     )
+
+
+def reaching_end(sweep: CollectiveSweep) -> CollectiveSweep:
+    """Return the sweep from the first size between its smallest and the next one that reaches its largest, if any."""
+    first = _first_that_reaches(sweep)
+    return replace(sweep, min_bytes=first) if first < sweep.min_bytes * sweep.step_factor else sweep
+
+
+def _first_that_reaches(sweep: CollectiveSweep) -> int:
+    first, factor = sweep.max_bytes, sweep.step_factor
+    while factor > 1 and first % factor == 0 and first // factor >= sweep.min_bytes:
+        first //= factor
+    return first
 
 
 def _is_reached(sweep: CollectiveSweep, factor: int) -> bool:

@@ -171,6 +171,11 @@ def run(
     idle_gpus = _gpus_not_measured(chosen)
     for note in _notes(chosen, idle_gpus):
         say(f"note: {note}")
+    if len(plan.placements) < 3:
+        needs = "three nodes to name the slow one" + (", and two for pairs" if len(answers) == 1 else "")
+        say(
+            f"note: locate compares nodes: it needs {needs}; here it measures {counted(len(answers), 'node')}"
+        )
     starting(plan)
     say(f"pairs of {counted(len(plan.placements), 'node')}, {counted(plan.np, 'rank')}, {plan.launcher.name}")
     before = runner.health()

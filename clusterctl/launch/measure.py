@@ -124,6 +124,7 @@ class Measurement:
             return self._failed(faults)
         request = self._request
         chosen = planning.plan(request, answers, self._runner.identity())
+        chosen.require_partner()
         # Notes come before faults: too many ranks may be the reason for both.
         for note in chosen.notes():
             self._say(f"note: {note}")

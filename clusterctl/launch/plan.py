@@ -14,7 +14,7 @@ from types import MappingProxyType
 from clusterctl.artifacts.ranks import agreed, agreed_env
 from clusterctl.benchmarks.base import Fault
 from clusterctl.benchmarks.collective import CollectiveSweep, program_of
-from clusterctl.benchmarks.sweep_sizes import missed_end
+from clusterctl.benchmarks.sweep_sizes import missed_end, reaching_end
 from clusterctl.benchmarks.training import Api, Training
 from clusterctl.errors import LaunchError
 from clusterctl.inventory import interfaces
@@ -89,6 +89,16 @@ class RequestPlan:
             library=self.library,
         )  # fmt: skip
         return preflight.judge(self.answers, needs)
+
+    def require_partner(self) -> None:
+        """Raise LaunchError for a collective of one rank: it sends nothing, so that its figures mean nothing."""
+        if self.training is not None or self.np * self.sweep.gpus > 1:
+            return
+        wish = "-np 2" if all(answer.slots_are_cores for answer in self.answers) else "-np 2 --oversubscribe"
+        raise LaunchError(
+            f"{self.request.collective} needs at least two ranks, because one rank sends nothing",
+            hint=f"let two ranks share {'the GPU' if self.on_gpus else 'this node'}: {wish}; or add a node",
+        )
 
     def _nodes(self) -> list[Node]:
         return [answer.node for answer in self.answers]
@@ -167,6 +177,10 @@ def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentit
     ``answers`` hold each node's settings of the inventory and what the node has.
     """
     answers = choose.launching_first(answers)
+    if request.pair_if_alone and request.np is None and sum(answer.slots for answer in answers) == 1:
+        # Cores are shared without that option, which only the torch program supports.
+        shared = not all(answer.slots_are_cores for answer in answers)
+        request = replace(request, np=2, oversubscribe=request.oversubscribe or shared)
     launcher = choose.launcher(request.launcher, answers)
     training = request.training
     library = choose.library(request.library, answers, collective=training is None, training=training)
@@ -210,7 +224,7 @@ def default_points(np: int, slots: Sequence[int]) -> tuple[int, ...]:
 
 
 def sweep_of(default: CollectiveSweep, request: Request) -> CollectiveSweep:
-    """Return the requested sweep; if one end lies beyond the default of the other end, the other end moves with it."""
+    """Return the requested sweep; a default end moves so that the sizes reach the requested one."""
     asked = request.sweep
     chosen = replace(default, name=request.collective, **asked)
     first, last = chosen.min_bytes, chosen.max_bytes
@@ -218,7 +232,7 @@ def sweep_of(default: CollectiveSweep, request: Request) -> CollectiveSweep:
         chosen = (
             replace(chosen, max_bytes=first) if "max_bytes" not in asked else replace(chosen, min_bytes=last)
         )
-    return chosen
+    return chosen if "min_bytes" in asked else reaching_end(chosen)
 
 
 def launch(

@@ -34,6 +34,8 @@ class Request:
     """Whether a variant of the run sets variables, so that every launch must report which variables it reads."""
     oversubscribe: bool = False
     """Whether several ranks may share a GPU."""
+    pair_if_alone: bool = False
+    """Whether a collective that would have one rank gets two, which share the GPU if there is one."""
     allow_slow_path: bool = False
     """Whether the run succeeds despite a proven fallback from GPUDirect RDMA."""
 

@@ -268,7 +268,7 @@ def test_a_reader_that_fails_still_leaves_a_result(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(perf_output, "_judge", fail)
     monkeypatch.setenv("CLUSTERCTL_RUNS", str(tmp_path / "runs"))
     program = script(tmp_path, f"cat {CASES}/layout-with-root-only.txt")
-    words = ["bench", "-i", inventory(tmp_path, all_reduce_perf=program, slots=1), "-np", "1", "--json"]
+    words = ["bench", "-i", inventory(tmp_path, all_reduce_perf=program, slots=2), "-np", "2", "--json"]
     assert main(words) == 11
     capsys.readouterr()
     result = json.loads((run_folder(tmp_path) / "results.json").read_text())
@@ -279,7 +279,7 @@ def test_a_reader_that_fails_still_leaves_a_result(tmp_path, monkeypatch, capsys
 
 def test_output_that_breaks_off_is_not_a_result(run_clusterctl, tmp_path):
     program = script(tmp_path, f"cat {CASES}/crashed-without-summary.txt")
-    done = run_clusterctl("bench", "-i", inventory(tmp_path, all_reduce_perf=program, slots=1), "--json")
+    done = run_clusterctl("bench", "-i", inventory(tmp_path, all_reduce_perf=program, slots=2), "--json")
     assert done.returncode != 0
     assert "crashed" in failures(done)
 
@@ -301,7 +301,7 @@ def test_what_is_missing_is_named_before_anything_starts(
         "-i",
         inventory(tmp_path, **settings),
         "-np",
-        "1",
+        "2",
         "--launcher",
         "openmpi",
         *arguments,

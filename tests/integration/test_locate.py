@@ -300,6 +300,7 @@ def test_one_node_is_measured_alone_and_the_report_says_what_pairs_take(run_clus
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("locate: 1 node x 1 rail, 0 rounds, ")
     assert "no pairs were measured: that takes two nodes" in done.stdout
+    assert "note: locate compares nodes: it needs three nodes to name the slow one" in done.stderr
 
 
 def test_an_interrupt_says_what_was_left_and_what_to_type(clusterctl, tmp_path):

@@ -176,7 +176,12 @@ def locate(place: FleetPlace) -> FleetAnswer:
         ]
         answers[node.name] = Parsed((), (), tuple(findings), version)
     if document.status.value == "inconclusive":
-        return FleetAnswer(answers, failed="so many nodes are slow that the healthy group is unknown")
+        groups = (
+            f"; {nodeset.fold(one.slow)} are {1 - one.ratio:.0%} slower than {nodeset.fold(one.fast)}"
+            for one in document.groups
+        )
+        unknown = "locate is inconclusive: so many nodes are slow that the healthy group is unknown"
+        return FleetAnswer(answers, not_run=unknown + "".join(groups))
     return FleetAnswer(answers)
 
 

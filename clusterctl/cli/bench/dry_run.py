@@ -41,6 +41,7 @@ def run(session: Session, requests: Sequence[Request], variants: Sequence[Varian
     launches: list[dict[str, Any]] = []
     for one, request in wished:
         chosen = plan(request, answers_of[request.collective, request.library], SHOWN)
+        chosen.require_partner()
         for note in chosen.notes():
             console.talk(f"note: {note}")
         faults = chosen.unmet()

@@ -26,7 +26,9 @@ def requests(request: Request) -> tuple[Request, Request]:
     }  # fmt: skip
     points = (request.np,) if request.np is not None else None
     training = Training(model="resnet50", warmup=2, windows=2, steps=2)
-    return replace(request, sweep=sweep), replace(request, training=training, points=points)
+    return replace(request, sweep=sweep, pair_if_alone=True), replace(
+        request, training=training, points=points
+    )
 
 
 def run(

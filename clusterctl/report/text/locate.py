@@ -215,4 +215,4 @@ def _others(found: Locate) -> str:
     span = f"{' to '.join(ends)} in each direction"
     if found.nodes == 2:
         return f"the link of the two nodes: {span}; with two nodes a slow link cannot be distinguished from a slow node"
-    return f"{'the other ' if named else ''}{nodes} nodes: {span}"
+    return f"{'the other ' if named else ''}{counted(nodes, 'node')}: {span}"

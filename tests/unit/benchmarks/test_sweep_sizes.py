@@ -6,7 +6,7 @@ import pytest
 
 from clusterctl.benchmarks.collective import COLLECTIVES, CollectiveSweep
 from clusterctl.benchmarks.perf_output import Half, Row
-from clusterctl.benchmarks.sweep_sizes import check_sizes, missed_end, wanted_sizes
+from clusterctl.benchmarks.sweep_sizes import check_sizes, missed_end, reaching_end, wanted_sizes
 
 HALF = Half(1.0, 1.0, 1.0, 0)
 SPLIT = [name for name in COLLECTIVES if name not in ("all_reduce", "broadcast", "reduce", "sendrecv")]
@@ -86,6 +86,22 @@ def test_what_was_not_asked_for_comes_twice_or_is_missing(sizes, message):
 def test_a_sweep_that_ends_before_its_largest_size_is_announced(first, last, factor, words):
     note = missed_end(sweep(first=first, last=last, factor=factor))
     assert note == (words and f"the largest size {words}")
+
+
+@pytest.mark.parametrize(
+    ("last", "factor", "first"),
+    [
+        (1 << 20, 4, 16),
+        (64 << 10, 4, 16),
+        (8 << 20, 4, 8),
+        (1 << 30, 2, 8),
+        (1000, 4, 8),
+        (16, 1, 8),
+        (8, 4, 8),
+    ],
+)
+def test_a_sweep_starts_where_it_reaches_its_end_if_that_is_near(last, factor, first):
+    assert reaching_end(sweep(first=8, last=last, factor=factor)).min_bytes == first
 
 
 def test_a_row_of_another_type_or_operator_is_refused():

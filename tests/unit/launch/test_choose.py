@@ -162,6 +162,19 @@ def test_too_many_ranks_are_reported_before_missing_programs():
         assert [launch.np for launch in found.launches()] == [2]
 
 
+def test_a_collective_of_one_rank_is_refused_and_a_smoke_test_gets_two():
+    asked = Request(None, {}, None, None, "gloo", None, None, 60.0)
+    identity = LaunchIdentity.new("t0ken", "f00d")
+    for answer, wish in ((ready(found={"gpus": 1}), "the GPU: -np 2 --oversubscribe"), (ready(slots=1), "-np 2")):
+        with pytest.raises(LaunchError, match="all_reduce needs at least two ranks") as refused:
+            planned(asked, [answer], identity).require_partner()
+        assert wish in refused.value.hint
+        smoke = planned(replace(asked, pair_if_alone=True), [answer], identity)
+        smoke.require_partner()
+        assert [launch.np for launch in smoke.launches()] == [2]
+    planned(asked, [ready("n1", slots=1), ready("n2", slots=1)], identity).require_partner()
+
+
 def test_many_ranks_on_few_cores_are_announced():
     """Two cores with 200 ranks are allowed, as for a test of a launcher."""
     found = planned(
