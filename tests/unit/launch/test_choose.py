@@ -165,7 +165,10 @@ def test_too_many_ranks_are_reported_before_missing_programs():
 def test_a_collective_of_one_rank_is_refused_and_a_smoke_test_gets_two():
     asked = Request(None, {}, None, None, "gloo", None, None, 60.0)
     identity = LaunchIdentity.new("t0ken", "f00d")
-    for answer, wish in ((ready(found={"gpus": 1}), "the GPU: -np 2 --oversubscribe"), (ready(slots=1), "-np 2")):
+    for answer, wish in (
+        (ready(found={"gpus": 1}), "the GPU: -np 2 --oversubscribe"),
+        (ready(slots=1), "-np 2"),
+    ):
         with pytest.raises(LaunchError, match="all_reduce needs at least two ranks") as refused:
             planned(asked, [answer], identity).require_partner()
         assert wish in refused.value.hint
