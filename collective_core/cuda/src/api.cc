@@ -159,6 +159,13 @@ cc_result cc_cuda_poll(cc_cuda* handle, const char** text) {
   return handle->group->poll(text);
 }
 
+cc_result cc_cuda_get_failed_word(cc_cuda* handle, const uint64_t** word) {
+  return guarded([&] {
+    require(handle && word, "handle or word is null");
+    *word = handle->group->failed_word();
+  });
+}
+
 cc_result cc_cuda_wait(cc_cuda* handle, int64_t timeout_ms) {
   return guarded([&] {
     require(handle && timeout_ms > 0, "handle is null, or timeout_ms is not positive");

@@ -21,6 +21,8 @@ class FailureState {
   void throw_if_failed();
   // Records a failure of this rank, ends its waits on the device, and tells the others.
   void fail(cc_result result, const std::string& text);
+  // Not 0 after a failure of this rank, and soon after one of another: see HostWords.
+  const uint64_t* word() const { return reinterpret_cast<const uint64_t*>(words_); }
   bool failed() const { return result_.load(std::memory_order_acquire) != CC_SUCCESS; }
 
  private:

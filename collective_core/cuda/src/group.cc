@@ -45,7 +45,8 @@ int current_device() {
 
 std::vector<const void*> all_kernels(int ranks) {
   std::vector<const void*> all = copy_functions();
-  for (const auto& some : {pull_functions(), exchange_functions()}) all.insert(all.end(), some.begin(), some.end());
+  for (const auto& some : {pull_functions(), exchange_functions(), seal_functions()})
+    all.insert(all.end(), some.begin(), some.end());
   for (int dtype = 0; const ReduceKernels* kernels = reduce_kernels(static_cast<cc_dtype>(dtype)); ++dtype) {
     const auto some = kernels->functions(ranks);
     all.insert(all.end(), some.begin(), some.end());
@@ -68,6 +69,7 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
   context_.slot_bytes = in_host_memory ? kHostSlotBytes : agreement_.path == CC_CUDA_PATH_STREAM ? kSlotBytes : 0;
   regions_ = in_host_memory ? make_host_regions(meeting_, context_.slot_bytes)
                             : make_device_regions(meeting_, context_.slot_bytes, buffers_.get());
+  if (agreement_.path == CC_CUDA_PATH_STREAM) make_waits(wishes.first_epoch);
   meeting_.all_or_none([&] {
     start_service(wishes.first_epoch, timeout_ms);
     context_.blocks = blocks_that_fit(wishes.blocks);
@@ -76,6 +78,7 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
 
   context_.peers.control = control_->as<Control>();
   context_.peers.host = words_->device<HostWords>();
+  context_.waits = waits_ ? reinterpret_cast<StreamWaits*>(waits_->get()) : nullptr;
   for (int rank = 0; rank < meeting_.size(); ++rank) context_.peers.regions[rank] = regions_->of(rank);
   context_.peers.deadline_ns = static_cast<uint64_t>(timeout_ms) * 1000000;
   context_.peers.rank = meeting_.rank();
@@ -126,40 +129,36 @@ void Group::allocate(const Wishes& wishes, int64_t timeout_ms, DescriptorWay des
                                        std::move(descriptors));
   staging_ = std::make_unique<Staging>(buffers_.get(), [this] { settle(); }, timeout_ms * 1000000);
   // Maps what peers export, their regions first.
-  service_ = std::make_unique<Service>(watched(nullptr, timeout_ms), wishes.first_epoch);
+  service_ = std::make_unique<Service>(watched(timeout_ms), wishes.first_epoch);
 }
 
-// With the region that streams wait in, which the first service has mapped.
-void Group::start_service(uint32_t first_epoch, int64_t timeout_ms) {
-  RegionPart* parts = nullptr;
-  if (agreement_.path == CC_CUDA_PATH_STREAM) {
-    parts = part_of(regions_->of(meeting_.rank()), 0);
-    // As if all peers had come to the epoch before the first.
-    for (int rank = 0; rank < meeting_.size(); ++rank) {
-      StreamLine line{};
-      line.ready = line.done = first_epoch;
-      check(cudaMemcpy(&parts[rank].stream, &line, sizeof line, cudaMemcpyHostToDevice),
-            "setting the words of streams");
-      const uint32_t transfers[] = {first_epoch, first_epoch};
-      check(cudaMemcpy(&parts[rank].transfer.stream_sent, transfers, sizeof transfers, cudaMemcpyHostToDevice),
-            "setting the words of streams");
-    }
+// Collective. As if all peers had come to the epoch before the first.
+void Group::make_waits(uint32_t first_epoch) {
+  const auto ranks = static_cast<size_t>(meeting_.size());
+  waits_ = std::make_unique<PinnedMapping>(meeting_, ranks * ranks * sizeof(StreamWaits), "the words of streams");
+  for (int peer = 0; peer < meeting_.size(); ++peer) {
+    StreamWaits* const waits =
+        waits_of(reinterpret_cast<StreamWaits*>(waits_->get()), meeting_.size(), meeting_.rank(), peer);
+    waits->ready = waits->done = waits->sent = waits->received = first_epoch;
   }
+}
+
+// With the words that streams wait for; the first service has mapped the regions.
+void Group::start_service(uint32_t first_epoch, int64_t timeout_ms) {
   check(cudaDeviceSynchronize(), "setting up");
   if (agreement_.path == CC_CUDA_PATH_HOST) {
     host_fold_ = std::make_unique<HostFold>(meeting_, agreement_.takes_turns, timeout_ms);
   }
   service_.reset();
-  service_ = std::make_unique<Service>(watched(parts, timeout_ms), first_epoch);
+  service_ = std::make_unique<Service>(watched(timeout_ms), first_epoch);
 }
 
-Service::Watched Group::watched(RegionPart* parts, int64_t timeout_ms) const {
+Service::Watched Group::watched(int64_t timeout_ms) const {
   Service::Watched watched{board_,
                            buffers_.get(),
                            failure_.get(),
                            words_->host<HostWords>(),
-                           control_->as<Control>(),
-                           parts,
+                           waits_ ? reinterpret_cast<StreamWaits*>(waits_->get()) : nullptr,
                            meeting_.comm(),
                            meeting_.rank(),
                            meeting_.size(),

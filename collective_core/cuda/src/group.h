@@ -17,6 +17,7 @@
 #include "memory/board.h"
 #include "memory/buffers.h"
 #include "memory/owned.h"
+#include "memory/pinned_mapping.h"
 #include "memory/region.h"
 #include "memory/staging.h"
 #include "paths/exchange_path.h"
@@ -42,6 +43,7 @@ class Group {
   void wait(int64_t timeout_ms);
   void abort();
   cc_result poll(const char** text);
+  const uint64_t* failed_word() const { return failure_->word(); }
   // Throws if the handle has failed, or a peer has destroyed its own.
   void require_peers();
 
@@ -68,7 +70,8 @@ class Group {
   void allocate(const Wishes& wishes, int64_t timeout_ms, DescriptorWay descriptors);
   DescriptorWay meet_if_needed(const Wishes& wishes);
   void start_service(uint32_t first_epoch, int64_t timeout_ms);
-  Service::Watched watched(RegionPart* parts, int64_t timeout_ms) const;
+  void make_waits(uint32_t first_epoch);
+  Service::Watched watched(int64_t timeout_ms) const;
   int blocks_that_fit(int wished) const;
 
   const Meeting meeting_;
@@ -82,6 +85,7 @@ class Group {
   std::unique_ptr<Buffers> buffers_;
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<Regions> regions_;
+  std::unique_ptr<PinnedMapping> waits_;  // of streams that wait for each other
   std::unique_ptr<HostFold> host_fold_;
   std::unique_ptr<Service> service_;  // looks at it
   PathContext context_{};

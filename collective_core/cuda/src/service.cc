@@ -1,12 +1,11 @@
 #include "service.h"
 
-#include <algorithm>
-#include <cstring>
+#include <cuda_runtime_api.h>
+
 #include <string>
 
 #include "capture_mode.h"
 #include "clock.h"
-#include "driver.h"
 #include "error.h"
 
 namespace ccore_cuda {
@@ -23,21 +22,14 @@ uint32_t load(const uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQU
 
 int64_t Service::now_ns() { return ccore_cuda::now_ns(); }
 
-Service::Service(const Watched& watched, uint32_t first_epoch) : watched_(watched), queued_(first_epoch) {
-  if (watched.parts) {
-    // Streams of another priority have queues of their own on the GPU.
-    int least = 0, greatest = 0;
-    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for the priorities of streams");
-    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "making a stream");
-  }
-  thread_ = std::thread([this] { run(); });
-}
+Service::Service(const Watched& watched, uint32_t first_epoch)
+    : watched_(watched), queued_(first_epoch), mapping_([this] { map(); }), watching_([this] { watch(); }) {}
 
 Service::~Service() {
   ends_.store(true);
   wake_all(watched_.board);
-  thread_.join();
-  if (stream_) cudaStreamDestroy(stream_);
+  mapping_.join();
+  watching_.join();
 }
 
 bool Service::is_busy() const {
@@ -48,29 +40,41 @@ bool Service::is_busy() const {
          now_ns() - last_work_ns_.load(std::memory_order_relaxed) < kBusyAfterWorkNs;
 }
 
-void Service::run() {
+// An export is news.
+void Service::map() {
   cudaSetDevice(watched_.device);
   const RelaxedCapture relaxed;
   while (!ends_.load()) {
     const uint32_t seen = watched_.board->news.load(std::memory_order_acquire);
     try {
       watched_.buffers->map_news();
-      watched_.failure->poll();
-      cc_result state = CC_SUCCESS;
-      cc_comm_get_async_error(watched_.comm, &state);
-      // A rank that has nothing left to do may leave before this one.
-      if (state != CC_SUCCESS && state != CC_IN_PROGRESS && watched_.buffers->first_that_left() < 0) {
-        watched_.failure->fail(state, std::string("the communicator failed: ") + cc_last_error(watched_.comm));
-      }
-      if (watched_.parts) watch_streams();
-      for (HostWaits* waits : watched_.host_waits) watch(waits);
     } catch (const Error& error) {
       watched_.failure->fail(error.result(), error.what());
     }
+    if (!ends_.load()) wait_for_news(watched_.board, seen, kIdleLookNs);
+  }
+}
+
+void Service::watch() {
+  while (!ends_.load()) {
+    const uint32_t seen = watched_.board->news.load(std::memory_order_acquire);
+    carry_failures();
     const bool busy = is_busy();
     sleeps_long_.store(!busy);
     if (!ends_.load()) wait_for_news(watched_.board, seen, busy || is_busy() ? kBusyLookNs : kIdleLookNs);
   }
+}
+
+void Service::carry_failures() {
+  watched_.failure->poll();
+  cc_result state = CC_SUCCESS;
+  cc_comm_get_async_error(watched_.comm, &state);
+  // A rank that has nothing left to do may leave before this one.
+  if (state != CC_SUCCESS && state != CC_IN_PROGRESS && watched_.buffers->first_that_left() < 0) {
+    watched_.failure->fail(state, std::string("the communicator failed: ") + cc_last_error(watched_.comm));
+  }
+  if (watched_.waits) watch_streams();
+  for (HostWaits* waits : watched_.host_waits) end_overdue(waits);
 }
 
 // The deadline of an operation begins when its stream begins to wait, not when it was queued.
@@ -96,7 +100,7 @@ void Service::watch_streams() {
   }
 }
 
-void Service::watch(HostWaits* waits) const {
+void Service::end_overdue(HostWaits* waits) const {
   if (!watched_.failure->failed() && waits->is_overdue(watched_.timeout_ns)) {
     watched_.failure->fail(CC_ERROR_TIMEOUT, std::string("the deadline passed in ") + waits->name() +
                                                  " while this rank, " + std::to_string(watched_.rank) +
@@ -105,18 +109,16 @@ void Service::watch(HostWaits* waits) const {
   if (watched_.failure->failed() && !waits->is_idle()) waits->release();
 }
 
-// Lets the waiting streams run to their end. Peers that are alive may overwrite the words, so this is repeated.
-void Service::release_streams() {
-  StreamWords words;
-  words.write(&watched_.control->error, static_cast<uint32_t>(Failure::kAborted));
+// Lets the waiting streams run to their end, whose kernels then find the abort word. Peers that are alive may overwrite the
+// words, so this is repeated.
+void Service::release_streams() const {
   const uint32_t far = queued_.load(std::memory_order_acquire) + kFar;
   for (int rank = 0; rank < watched_.size; ++rank) {
-    words.write(&watched_.parts[rank].stream.ready, far);
-    words.write(&watched_.parts[rank].stream.done, far);
-    words.write(&watched_.parts[rank].transfer.stream_sent, far);
-    words.write(&watched_.parts[rank].transfer.stream_received, far);
+    StreamWaits* const waits = waits_of(watched_.waits, watched_.size, watched_.rank, rank);
+    for (uint32_t* word : {&waits->ready, &waits->done, &waits->sent, &waits->received}) {
+      __atomic_store_n(word, far, __ATOMIC_RELEASE);
+    }
   }
-  words.queue(stream_);
 }
 
 std::string Service::ranks_behind(const StreamOperation& operation) const {
@@ -126,14 +128,12 @@ std::string Service::ranks_behind(const StreamOperation& operation) const {
   };
   for (int rank = 0; rank < watched_.size; ++rank) {
     if ((operation.peers >> rank & 1) == 0) continue;
-    StreamLine line{};
-    if (operation.has_epoch && (cudaMemcpyAsync(&line, &watched_.parts[rank].stream, sizeof line,
-                                                cudaMemcpyDeviceToHost, stream_) != cudaSuccess ||
-                                cudaStreamSynchronize(stream_) != cudaSuccess)) {
-      return "ranks that cannot be named, for the GPU cannot be read";
-    }
-    if (!operation.has_epoch || static_cast<int32_t>(line.ready - operation.epoch) < 0) add(&ready, rank);
-    if (static_cast<int32_t>(line.done - operation.epoch) < 0) add(&done, rank);
+    const StreamWaits* const waits = waits_of(watched_.waits, watched_.size, watched_.rank, rank);
+    const auto is_behind = [&](const uint32_t* word) {
+      return !operation.has_epoch || static_cast<int32_t>(load(word) - operation.epoch) < 0;
+    };
+    if (is_behind(&waits->ready)) add(&ready, rank);
+    if (is_behind(&waits->done)) add(&done, rank);
   }
   return !ready.empty() ? ready : !done.empty() ? done : "the GPU itself";
 }

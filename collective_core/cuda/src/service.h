@@ -1,8 +1,7 @@
-// The thread of a handle: maps what peers export, carries failures between ranks, and ends waits of streams at their
-// deadline. It sleeps while nothing happens.
+// The threads of a handle. One maps what peers export. The other carries failures between ranks, and ends waits of streams
+// at their deadline: it reads and writes words in host memory only, because a program that waits for a stream may hold the
+// driver's lock. They sleep while nothing happens.
 #pragma once
-
-#include <cuda_runtime_api.h>
 
 #include <array>
 #include <atomic>
@@ -24,8 +23,7 @@ class Service {
     Buffers* buffers;
     FailureState* failure;
     HostWords* words;
-    Control* control;
-    RegionPart* parts;  // of this rank's own region; null if no stream waits in it
+    StreamWaits* waits;  // by waits_of(); null if no stream waits
     cc_comm* comm;
     int rank;
     int size;
@@ -39,7 +37,7 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Called when work was queued; wakes the thread if it sleeps for long.
+  // Called when work was queued; wakes the thread that watches if it sleeps for long.
   void notice_work() {
     last_work_ns_.store(now_ns(), std::memory_order_relaxed);
     if (sleeps_long_.load(std::memory_order_relaxed) && sleeps_long_.exchange(false)) wake_all(watched_.board);
@@ -47,7 +45,7 @@ class Service {
   // An operation whose stream waits in this rank's region.
   struct StreamOperation {
     uint64_t call;
-    uint32_t epoch;  // of StreamLine; without one, the peers alone are known
+    uint32_t epoch;  // of StreamWaits; without one, the peers alone are known
     bool has_epoch;
     uint32_t peers;  // a bit for each rank that it waits for
   };
@@ -60,11 +58,13 @@ class Service {
   }
 
  private:
-  void run();
+  void map();
+  void watch();
+  void carry_failures();
   bool is_busy() const;
   void watch_streams();
-  void watch(HostWaits* waits) const;
-  void release_streams();
+  void end_overdue(HostWaits* waits) const;
+  void release_streams() const;
   std::string ranks_behind(const StreamOperation& operation) const;
   static constexpr size_t kRemembered = 1024;
   static int64_t now_ns();
@@ -75,10 +75,10 @@ class Service {
   std::atomic<int64_t> last_work_ns_{0};
   std::atomic<uint32_t> queued_;  // the last operation on a stream
   std::array<StreamOperation, kRemembered> operations_{};
-  cudaStream_t stream_ = nullptr;    // for what must not queue behind a stream that waits
   uint32_t begun_ = 0;
   int64_t begun_ns_ = 0;
-  std::thread thread_;
+  std::thread mapping_;
+  std::thread watching_;
 };
 
 }  // namespace ccore_cuda

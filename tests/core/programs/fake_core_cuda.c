@@ -12,6 +12,7 @@
 struct cc_cuda {
   int number;
   int competed;
+  uint64_t failed;
   cc_cuda_rival rival;
 };
 
@@ -107,6 +108,12 @@ cc_result cc_cuda_poll(cc_cuda* handle, const char** text) {
   (void)handle;
   *text = "rank 1 is late";
   return getenv("FAKE_LATE") ? CC_ERROR_TIMEOUT : CC_SUCCESS;
+}
+
+cc_result cc_cuda_get_failed_word(cc_cuda* handle, const uint64_t** word) {
+  handle->failed = getenv("FAKE_LATE") != NULL;
+  *word = &handle->failed;
+  return CC_SUCCESS;
 }
 
 cc_result cc_cuda_wait(cc_cuda* handle, int64_t timeout_ms) { return handle && timeout_ms ? CC_SUCCESS : 1; }

@@ -7,8 +7,10 @@
  * operations itself. Handles are independent of each other; a process may have handles of several devices. The stream and
  * the buffers of a call must be of the handle's device. Another device may be current, and stays so.
  *
- * Every wait on the device has a deadline and looks at an abort word. The first error of a handle is sticky. After an
- * error the results are not valid: ask cc_cuda_poll before they are used.
+ * Every wait on the device has a deadline and looks at an abort word. The first error of a handle is sticky. An operation
+ * that fails, and each one after it, fills its outputs before the stream goes on: floating-point elements with NaN, signed
+ * integers with their minimum, unsigned ones with their maximum, those of an exchange with set bits. A root keeps what it
+ * broadcasts in place.
  *
  * cc_cuda_last_error has the text of the calling thread's last error. */
 #ifndef COLLECTIVE_CORE_COLLECTIVE_CORE_CUDA_H_
@@ -75,6 +77,9 @@ CC_API cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* trans
 
 /* CC_SUCCESS, or the handle's first error; *text (may be NULL) lives as long as the handle. Does not block. */
 CC_API cc_result cc_cuda_poll(cc_cuda* handle, const char** text);
+/* A word of host memory that lives as long as the handle: not 0 once cc_cuda_poll has an error, so that one load is the
+ * check of each operation. The device sets it before it ends the operation that fails. */
+CC_API cc_result cc_cuda_get_failed_word(cc_cuda* handle, const uint64_t** word);
 /* Returns when the last operation of this rank has ended; CC_ERROR_TIMEOUT names the ranks it waited for. */
 CC_API cc_result cc_cuda_wait(cc_cuda* handle, int64_t timeout_ms);
 /* Ends all waits of this rank on the device, within milliseconds. From any thread. */

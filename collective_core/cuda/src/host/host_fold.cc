@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "error.h"
 #include "host/fold_from_host.h"
+#include "kernels/arguments.h"
 #include "short_float.h"
 
 namespace ccore_cuda {
@@ -117,7 +118,7 @@ void HostFold::await_on_host(cudaEvent_t event) const {
 void HostFold::on_gpus(const char* send, char* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream) {
   if (!pool_) {
     pool_ = std::make_unique<HostPool>(meeting_);
-    shared_.store(pool_->words(0), std::memory_order_release);
+    shared_.store(pool_.get(), std::memory_order_release);
   }
   HostWaits::begin(stream);
   for (cudaStream_t own : {in_, fold_, out_}) follow(own, stream);
@@ -129,6 +130,8 @@ void HostFold::on_gpus(const char* send, char* recv, size_t count, cc_dtype dtyp
     queue_chunk({send + begin * element, recv + begin * element, std::min(chunk, count - begin), element, dtype, op});
   }
   for (cudaStream_t own : {in_, fold_, out_}) follow(stream, own);
+  const uint64_t call = call_of(Kind::kAllReduce, dtype, op, 0, count);
+  start_seal({{&pool_->failure()->failed}, 1, 0, recv, count * element, invalid_value(call)}, stream);
   HostWaits::end(stream);
 }
 
@@ -189,20 +192,21 @@ void HostFold::announce(cudaStream_t stream, uint32_t FoldWords::* word, uint32_
 }
 
 void HostFold::release() {
-  FoldWords* const words = shared_.load(std::memory_order_acquire);
-  if (!words) return;
+  HostPool* const pool = shared_.load(std::memory_order_acquire);
+  if (!pool) return;
+  __atomic_store_n(&pool->failure()->failed, 1u, __ATOMIC_RELEASE);
   const uint32_t far = static_cast<uint32_t>(chunks_.load()) + kFar;
   for (int rank = 0; rank < meeting_.size(); ++rank) {
-    for (uint32_t FoldWords::* word : kWords) __atomic_store_n(&(words[rank].*word), far, __ATOMIC_RELEASE);
+    for (uint32_t FoldWords::* word : kWords) __atomic_store_n(&(pool->words(rank)->*word), far, __ATOMIC_RELEASE);
   }
 }
 
 std::string HostFold::ranks_behind() const {
-  FoldWords* const words = shared_.load(std::memory_order_acquire);
-  if (!words) return "";
+  const HostPool* const pool = shared_.load(std::memory_order_acquire);
+  if (!pool) return "";
   const int self = meeting_.rank();
   for (uint32_t FoldWords::* word : kWords) {
-    const auto come_to = [&](int rank) { return __atomic_load_n(&(words[rank].*word), __ATOMIC_ACQUIRE); };
+    const auto come_to = [&](int rank) { return __atomic_load_n(&(pool->words(rank)->*word), __ATOMIC_ACQUIRE); };
     const auto last = static_cast<uint32_t>(chunks_.load());
     std::string names;
     for (int rank = 0; rank < meeting_.size(); ++rank) {

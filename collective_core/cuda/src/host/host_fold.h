@@ -56,7 +56,7 @@ class HostFold : public HostWaits {
   cudaEvent_t moment_ = nullptr;
   StreamWords words_;
   std::atomic<uint64_t> chunks_{0};
-  std::atomic<FoldWords*> shared_{nullptr};  // the words of all ranks, once there are any
+  std::atomic<HostPool*> shared_{nullptr};  // the pool, once there is one, for other threads
 };
 
 }  // namespace ccore_cuda

@@ -27,34 +27,25 @@ std::string text_of(const char* what, cudaError_t code) {
   return code == cudaSuccess ? std::string() : std::string(what) + ": " + cudaGetErrorString(code);
 }
 
-size_t words_bytes(int ranks) { return (sizeof(FoldWords) * static_cast<size_t>(ranks) + 4095) / 4096 * 4096; }
+size_t words_bytes(int ranks) {
+  return (sizeof(FoldFailure) + sizeof(FoldWords) * static_cast<size_t>(ranks) + 4095) / 4096 * 4096;
+}
 
 }  // namespace
 
 HostPool::HostPool(const Meeting& meeting)
-    : mapping_(meeting, words_bytes(meeting.size()) + kRankBytes * static_cast<size_t>(meeting.size()),
-               "host memory for chunks") {
-  void* device = nullptr;
-  cudaError_t code = cudaHostRegister(mapping_.get(), mapping_.bytes(), cudaHostRegisterMapped);
-  const bool registered = code == cudaSuccess;
-  if (registered) code = cudaHostGetDevicePointer(&device, mapping_.get(), 0);
-  if (code == cudaSuccess && device != mapping_.get()) code = cudaErrorNotSupported;
-  cudaGetLastError();
-  try {
-    agree(meeting, text_of("pinning host memory", code));
-  } catch (const Error&) {
-    if (registered) cudaHostUnregister(mapping_.get());
-    throw;
-  }
-  device_ = static_cast<char*>(device) + words_bytes(meeting.size());
+    : memory_(meeting, words_bytes(meeting.size()) + kRankBytes * static_cast<size_t>(meeting.size()),
+              "host memory for chunks"),
+      data_(memory_.get() + words_bytes(meeting.size())) {}
+
+FoldWords* HostPool::words(int rank) const {
+  return reinterpret_cast<FoldWords*>(memory_.get() + sizeof(FoldFailure)) + rank;
 }
 
-HostPool::~HostPool() { cudaHostUnregister(mapping_.get()); }
-
-FoldWords* HostPool::words(int rank) const { return static_cast<FoldWords*>(mapping_.get()) + rank; }
+FoldFailure* HostPool::failure() const { return reinterpret_cast<FoldFailure*>(memory_.get()); }
 
 char* HostPool::input(int rank, int slot) const {
-  return device_ + static_cast<size_t>(rank) * kRankBytes + static_cast<size_t>(slot) * kSlotBytes;
+  return data_ + static_cast<size_t>(rank) * kRankBytes + static_cast<size_t>(slot) * kSlotBytes;
 }
 
 char* HostPool::result(int rank, int slot) const { return input(rank, slot) + kFoldChunkBytes; }

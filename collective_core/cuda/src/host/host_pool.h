@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "meeting.h"
-#include "memory/board.h"
+#include "memory/pinned_mapping.h"
 
 namespace ccore_cuda {
 
@@ -21,25 +21,29 @@ struct alignas(128) FoldWords {
   alignas(128) uint32_t taken;   // it has read the blocks of the others
 };
 
+// Set before a rank that has failed ends the waits of its streams. The others wait for the same words, and so must not take
+// what they then find as a result.
+struct alignas(128) FoldFailure {
+  uint32_t failed;
+};
+
 // Memory that all ranks map: per rank its words, and slots for chunks.
 class HostPool {
  public:
   // Collective. Fails on all ranks if it fails on one.
   explicit HostPool(const Meeting& meeting);
-  ~HostPool();
-  HostPool(const HostPool&) = delete;
-  HostPool& operator=(const HostPool&) = delete;
 
   // As this rank's GPU sees them, which is also how its host sees them.
   FoldWords* words(int rank) const;
+  FoldFailure* failure() const;
   // A chunk of input; the rank's own block of it is not used.
   char* input(int rank, int slot) const;
   // The rank's block of the result.
   char* result(int rank, int slot) const;
 
  private:
-  SharedMapping mapping_;
-  char* device_ = nullptr;
+  PinnedMapping memory_;
+  char* const data_;
 };
 
 // Memory of this rank that the communicator's all_reduce reads and writes without a copy.

@@ -63,7 +63,7 @@ struct Placed {
 struct TwoShot {
   int blocks;
   bool in_stream;  // the streams meet before and after the kernel, and stage; the kernel waits for nothing
-  uint32_t stream_buffer;  // where the streams have put the words
+  uint32_t stream_epoch;   // of the words that the streams have written
   bool scatters;           // the result stays with the rank that has the share
   bool streams_through;    // more data than the L2 cache holds
   const void* input;
@@ -81,7 +81,7 @@ struct TwoShot {
 struct Pull {
   int blocks;
   bool in_stream;
-  uint32_t stream_buffer;
+  uint32_t stream_epoch;
   const char* input;
   char* output;
   Placed placed;
@@ -101,7 +101,7 @@ struct Push {
 struct FoldSlots {
   int blocks;
   bool in_stream;
-  uint32_t stream_buffer;
+  uint32_t stream_epoch;
   uint32_t slot;  // of an operation in streams: which of the two of each rank
   size_t slot_bytes;
   size_t packs_per_block;  // of an operation through host memory; each block has its own part of a slot
@@ -119,6 +119,7 @@ struct Transfer {
   uint64_t address;   // of a send: where the peer finds the data; 0: in this rank's slot for it
   size_t bytes;
   int peer;
+  uint32_t number;    // of a receive in a stream
   int first_block;
   int blocks;
   bool sends;
@@ -153,6 +154,19 @@ void start_exchange(const Exchange& call, const Peers& peers, cudaStream_t strea
 void start_push(const Push& call, const Peers& peers, cudaStream_t stream);
 std::vector<const void*> pull_functions();
 std::vector<const void*> exchange_functions();
+
+// Queued after an operation whose stream has waited for its last words: fills the output unless the peers have written
+// them.
+struct Seal {
+  const uint32_t* words[kMostRanks];
+  int count;
+  uint32_t expected;  // in each word
+  void* output;
+  size_t bytes;
+  uint64_t value;
+};
+void start_seal(const Seal& seal, cudaStream_t stream);
+std::vector<const void*> seal_functions();
 
 constexpr int kTwoShotThreads = 512;
 constexpr int kPullThreads = 512;

@@ -1,5 +1,6 @@
 // Sends and receives: the receiver reads the sender's buffer, or what the sender has staged of it.
 #include "kernels/copy.cuh"
+#include "kernels/invalidate.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/watch.cuh"
 #include "protocol/transfers.h"
@@ -13,18 +14,23 @@ __device__ __forceinline__ const char* source_of(const Exchange& a, const Peers&
   return slot_of(peers.regions[transfer.peer], peers.size, a.slot_bytes, peers.rank, 0);
 }
 
+__device__ __noinline__ void invalidate_receive(const Transfer& transfer) {
+  if (!transfer.sends) invalidate(transfer.to, transfer.bytes, invalid_value(call_of(Kind::kExchange, 0, 0, 0, 0)));
+}
+
 // A receive whose data is there.
 __device__ void receive_in_stream(const Exchange& a, const Peers& peers, const Transfer& transfer, int block) {
-  const TransferPart& mail = part_of(peers.regions[peers.rank], transfer.peer)->transfer;
-  const uint64_t bytes = DeviceMemory::load(&mail.stream_bytes);
+  const StreamLine& mail = part_of(peers.regions[peers.rank], transfer.peer)->stream;
+  if (DeviceMemory::load(&mail.sent) != transfer.number) return invalidate_receive(transfer);
+  const uint64_t bytes = DeviceMemory::load(&mail.bytes);
   const uint64_t call = call_of(Kind::kExchange, 0, 0, 0, transfer.bytes);
   if (bytes != transfer.bytes) {
     if (threadIdx.x == 0) {
       DeviceWatch(peers, 0, call).fail(Failure::kDesync, transfer.peer, call_of(Kind::kExchange, 0, 0, 0, bytes));
     }
-    return;
+    return invalidate_receive(transfer);
   }
-  copy_packs(transfer.to, source_of(a, peers, transfer, DeviceMemory::load(&mail.stream_address)), bytes, block,
+  copy_packs(transfer.to, source_of(a, peers, transfer, DeviceMemory::load(&mail.address)), bytes, block,
              transfer.blocks);
 }
 
@@ -56,7 +62,7 @@ __device__ void receive(const Exchange& a, const Peers& peers, const Transfer& t
     }
   }
   __syncthreads();
-  if (!complete) return;
+  if (!complete) return invalidate_receive(transfer);
   copy_packs(transfer.to, source_of(a, peers, transfer, words[kAddress]), transfer.bytes, block, transfer.blocks);
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -66,12 +72,13 @@ __device__ void receive(const Exchange& a, const Peers& peers, const Transfer& t
 
 __global__ void __launch_bounds__(kPullThreads)
     exchange(const __grid_constant__ Exchange a, const __grid_constant__ Peers peers) {
-  if (DeviceMemory::load(&peers.control->error) != 0) return;
+  const bool failed = DeviceMemory::load(&peers.control->error) != 0;
   const int number = static_cast<int>(blockIdx.x);
   int at = 0;
   while (number >= a.transfers[at].first_block + a.transfers[at].blocks) ++at;
   const Transfer& transfer = a.transfers[at];
   const int block = number - transfer.first_block;
+  if (failed) return invalidate_receive(transfer);
   if (a.in_stream) return receive_in_stream(a, peers, transfer, block);
   DeviceWatch watch(peers, 0, call_of(Kind::kExchange, 0, 0, 0, transfer.bytes));
   if (transfer.sends) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/element.cuh"
+#include "kernels/invalidate.cuh"
 #include "kernels/meeting.cuh"
 
 namespace ccore_cuda {
@@ -29,7 +30,9 @@ __global__ void __launch_bounds__(kFoldThreads)
     fold_slots(const __grid_constant__ FoldSlots a, const __grid_constant__ Peers peers) {
   constexpr size_t kElements = 16 / sizeof(T);
   __shared__ Met met;
-  if (!begin_meeting(peers, a.in_stream, &met)) return;
+  if (__builtin_expect(!begin_meeting(peers, a.in_stream, &met), 0)) {
+    return invalidate_elements<T>(a);
+  }
   DeviceWatch watch(peers, met.epoch, a.call);
   const T* const input = static_cast<const T*>(a.input);
   T* const output = static_cast<T*>(a.output);
@@ -45,7 +48,7 @@ __global__ void __launch_bounds__(kFoldThreads)
     return reinterpret_cast<uint4*>(slot_of(peers.regions[region], peers.size, a.slot_bytes, rank, buffer));
   };
   if (a.in_stream) {
-    read_stream_words(peers, a.call, a.stream_buffer, &met, &watch);
+    read_stream_words(peers, a.call, a.stream_epoch, &met, &watch);
   } else {
     uint4* const slot = slot_at(peers.rank, peers.rank);
     for (size_t i = begin + threadIdx.x; i < end; i += step) {
@@ -86,6 +89,7 @@ __global__ void __launch_bounds__(kFoldThreads)
       }
     }
   }
+  if (__builtin_expect(met.broken, 0)) invalidate_elements<T>(a);
   if (a.in_stream) return;
   __syncthreads();
   if (threadIdx.x == 0) end_block(peers, met.epoch);

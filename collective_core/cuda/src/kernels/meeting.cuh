@@ -65,14 +65,19 @@ __device__ __forceinline__ void meet_before(const Peers& peers, const Placed& pl
   __syncthreads();
 }
 
-// Of an operation whose streams have met: the words that the peers' streams have written.
-__device__ __forceinline__ void read_stream_words(const Peers& peers, uint64_t call, uint32_t buffer, Met* met,
+// Of an operation whose streams have met: the words that the peers' streams have written. It is broken if the host has
+// ended the wait, which has a text of its own.
+__device__ __forceinline__ void read_stream_words(const Peers& peers, uint64_t call, uint32_t epoch, Met* met,
                                                   DeviceWatch* watch) {
   const int thread = static_cast<int>(threadIdx.x);
   const int peer = thread / kHeaderPackets, word = thread % kHeaderPackets;
   if (peer < peers.size && peer != peers.rank) {
-    const uint64_t data = DeviceMemory::load(&part_of(peers.regions[peers.rank], peer)->stream.words[buffer][word]);
-    if (word == kCall && data != call) {
+    const StreamLine& line = part_of(peers.regions[peers.rank], peer)->stream;
+    const uint32_t buffer = buffer_of(epoch);
+    const uint64_t data = DeviceMemory::load(&line.words[buffer][word]);
+    if (DeviceMemory::load(&line.epochs[buffer]) != epoch) {
+      met->broken = true;
+    } else if (word == kCall && data != call) {
       watch->fail(Failure::kDesync, peer, data);
       met->broken = true;
     }

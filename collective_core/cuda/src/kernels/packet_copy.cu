@@ -1,5 +1,6 @@
 // all_gather and broadcast in packets, of any type: bytes.
 #include "kernels/element.cuh"
+#include "kernels/invalidate.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/packet_header.cuh"
 
@@ -9,11 +10,12 @@ namespace {
 __global__ void __launch_bounds__(kPacketThreads + 32)
     packet_copy(const __grid_constant__ PacketCopy a, const __grid_constant__ Peers peers) {
   const BlockStart start(peers);
-  if (start.failed) return;
+  if (__builtin_expect(start.failed, 0)) return invalidate_copies(a, peers);
   DeviceWatch watch(peers, start.epoch, a.call);
+  bool complete = true;
   const uint32_t workers = blockDim.x - 32;
   if (threadIdx.x >= workers) {
-    meet_by_header(peers, a.call, start.epoch, &watch);
+    complete = meet_by_header(peers, a.call, start.epoch, &watch);
   } else {
     const uint32_t buffer = buffer_of(start.epoch);
     const uint32_t first = blockIdx.x * a.spread.packets_per_block;
@@ -34,7 +36,6 @@ __global__ void __launch_bounds__(kPacketThreads + 32)
     }
     for (uint32_t i = threadIdx.x; i < packets; i += workers) {
       const size_t at = size_t{first + i} * kPacketBytes;
-      bool complete = true;
       for (int rank = 0; rank < peers.size && complete; ++rank) {
         if (rank == peers.rank || (a.root >= 0 && rank != a.root)) continue;
         uint64_t data = 0;
@@ -48,7 +49,7 @@ __global__ void __launch_bounds__(kPacketThreads + 32)
       if (!complete) break;
     }
   }
-  __syncthreads();
+  if (__builtin_expect(__syncthreads_or(!complete), 0)) invalidate_copies(a, peers);
   if (threadIdx.x == 0) end_block(peers, start.epoch);
 }
 

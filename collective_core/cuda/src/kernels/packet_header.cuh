@@ -6,16 +6,19 @@
 
 namespace ccore_cuda {
 
-__device__ __forceinline__ void meet_by_header(const Peers& peers, uint64_t call, uint32_t epoch, DeviceWatch* watch) {
+// False: a peer did not come, or called something else.
+__device__ __forceinline__ bool meet_by_header(const Peers& peers, uint64_t call, uint32_t epoch, DeviceWatch* watch) {
   const int lane = static_cast<int>(threadIdx.x) & 31;
-  if (lane >= peers.size || lane == peers.rank) return;
+  if (lane >= peers.size || lane == peers.rank) return true;
   const uint32_t buffer = buffer_of(epoch);
   send_packet<DeviceMemory>(&words_of(peers.regions[lane], blockIdx.x)->headers[buffer][peers.rank][kCall], call,
                             epoch);
   uint64_t theirs = 0;
   const Packet* from = &words_of(peers.regions[peers.rank], blockIdx.x)->headers[buffer][lane][kCall];
-  if (!receive_packet<DeviceMemory>(from, epoch, &theirs, watch, lane)) return;
-  if (theirs != call) watch->fail(Failure::kDesync, lane, theirs);
+  if (!receive_packet<DeviceMemory>(from, epoch, &theirs, watch, lane)) return false;
+  if (theirs == call) return true;
+  watch->fail(Failure::kDesync, lane, theirs);
+  return false;
 }
 
 }  // namespace ccore_cuda

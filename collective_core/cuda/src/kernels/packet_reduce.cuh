@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/element.cuh"
+#include "kernels/invalidate.cuh"
 #include "kernels/packet_header.cuh"
 
 namespace ccore_cuda {
@@ -13,11 +14,12 @@ __global__ void __launch_bounds__(kPacketThreads + 32)
     packet_reduce(const __grid_constant__ PacketReduce a, const __grid_constant__ Peers peers) {
   constexpr size_t kElements = 8 / sizeof(T);
   const BlockStart start(peers);
-  if (start.failed) return;
+  if (__builtin_expect(start.failed, 0)) return invalidate_elements<T>(a);
   DeviceWatch watch(peers, start.epoch, a.call);
+  bool complete = true;
   const uint32_t workers = blockDim.x - 32;
   if (threadIdx.x >= workers) {
-    meet_by_header(peers, a.call, start.epoch, &watch);
+    complete = meet_by_header(peers, a.call, start.epoch, &watch);
   } else {
     const int ranks = kRanks ? kRanks : peers.size;
     const uint32_t buffer = buffer_of(start.epoch);
@@ -51,7 +53,6 @@ __global__ void __launch_bounds__(kPacketThreads + 32)
       if constexpr (kRanks != 0) {
         // All peers' packets are looked at before any is waited for.
         Packet seen[kRanks];
-        bool complete;
         do {
           complete = true;
 #pragma unroll
@@ -78,7 +79,6 @@ __global__ void __launch_bounds__(kPacketThreads + 32)
           }
         }
       } else {
-        bool complete = true;
         for (int rank = 0; rank < ranks && complete; ++rank) {
           uint64_t bits = own;
           if (rank != peers.rank) {
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kPacketThreads + 32)
       store_elements(output + at, sum.result(a.op, ranks), a.count - at, aligned_output);
     }
   }
-  __syncthreads();
+  if (__builtin_expect(__syncthreads_or(!complete), 0)) invalidate_elements<T>(a);
   if (threadIdx.x == 0) end_block(peers, start.epoch);
 }
 

@@ -1,5 +1,6 @@
 // all_gather and broadcast of large data: each rank reads the buffers of its peers.
 #include "kernels/copy.cuh"
+#include "kernels/invalidate.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/meeting.cuh"
 
@@ -9,10 +10,12 @@ namespace {
 __global__ void __launch_bounds__(kPullThreads)
     pull(const __grid_constant__ Pull a, const __grid_constant__ Peers peers) {
   __shared__ Met met;
-  if (!begin_meeting(peers, a.in_stream, &met)) return;
+  if (__builtin_expect(!begin_meeting(peers, a.in_stream, &met), 0)) {
+    return invalidate_copies(a, peers);
+  }
   DeviceWatch watch(peers, met.epoch, a.call);
   if (a.in_stream) {
-    read_stream_words(peers, a.call, a.stream_buffer, &met, &watch);
+    read_stream_words(peers, a.call, a.stream_epoch, &met, &watch);
   } else {
     if (a.placed.stages_input) {
       copy_packs(a.placed.staging, a.input, a.bytes, static_cast<int>(blockIdx.x), a.blocks);
@@ -28,9 +31,9 @@ __global__ void __launch_bounds__(kPullThreads)
                  static_cast<int>(blockIdx.x), a.blocks);
     }
   }
-  if (a.in_stream) return;
-  meet_after(peers, &met, &watch);
-  if (threadIdx.x == 0) end_block(peers, met.epoch);
+  if (!a.in_stream) meet_after(peers, &met, &watch);
+  if (__builtin_expect(met.broken, 0)) invalidate_copies(a, peers);
+  if (threadIdx.x == 0 && !a.in_stream) end_block(peers, met.epoch);
 }
 
 // Without meetings: into the slots that this rank has at its peers.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/element.cuh"
+#include "kernels/invalidate.cuh"
 #include "kernels/meeting.cuh"
 
 namespace ccore_cuda {
@@ -40,16 +41,23 @@ __device__ __forceinline__ void copy_shares(T* to, size_t to_stride, const T* fr
   }
 }
 
+// The output of this rank: with staging in streams, the staging memory.
+template <typename T>
+__device__ __noinline__ void invalidate_result(const TwoShot& a, const Peers& peers) {
+  const size_t elements = a.scatters ? share_elements<T>(a, peers.rank) : a.count;
+  invalidate(a.output, elements * sizeof(T), invalid_value(a.call));
+}
+
 template <typename T, int kRanks, bool kSum>
 __global__ void __launch_bounds__(kTwoShotThreads, kRanks == 8 ? 2 : 1)
     two_shot(const __grid_constant__ TwoShot a, const __grid_constant__ Peers peers) {
   constexpr size_t kPack = 16 / sizeof(T);
   __shared__ Met met;
-  if (!begin_meeting(peers, a.in_stream, &met)) return;
+  if (__builtin_expect(!begin_meeting(peers, a.in_stream, &met), 0)) return invalidate_result<T>(a, peers);
   const int ranks = kRanks ? kRanks : peers.size;
   DeviceWatch watch(peers, met.epoch, a.call);
   if (a.in_stream) {
-    read_stream_words(peers, a.call, a.stream_buffer, &met, &watch);
+    read_stream_words(peers, a.call, a.stream_epoch, &met, &watch);
   } else {
     if (a.placed.stages_input) {
       copy_shares(reinterpret_cast<T*>(a.placed.staging), a.staged_stride, static_cast<const T*>(a.input), a.stride, a,
@@ -140,8 +148,9 @@ __global__ void __launch_bounds__(kTwoShotThreads, kRanks == 8 ? 2 : 1)
       }
     }
   }
+  if (!a.in_stream) meet_after(peers, &met, &watch);
+  if (__builtin_expect(met.broken, 0)) invalidate_result<T>(a, peers);
   if (a.in_stream) return;
-  meet_after(peers, &met, &watch);
   if (a.placed.stages_output && !met.broken) {
     copy_shares(static_cast<T*>(a.output), a.stride, reinterpret_cast<const T*>(a.placed.staging), a.staged_stride, a,
                 peers);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "error.h"
+#include "memory/pinned_mapping.h"
 
 namespace ccore_cuda {
 namespace {
@@ -41,31 +42,12 @@ class DeviceRegions : public Regions {
 class HostRegions : public Regions {
  public:
   HostRegions(const Meeting& meeting, size_t bytes)
-      : mapping_(meeting, bytes * static_cast<size_t>(meeting.size()), "pinned memory"), stride_(bytes) {
-    RegionOutcome outcome{};
-    // Each rank has a mapping of its own, threads of one process too.
-    cudaError_t code =
-        cudaHostRegister(mapping_.get(), mapping_.bytes(), cudaHostRegisterMapped | cudaHostRegisterPortable);
-    registered_ = code == cudaSuccess;
-    if (registered_) code = cudaHostGetDevicePointer(reinterpret_cast<void**>(&device_), mapping_.get(), 0);
-    if (code != cudaSuccess) put(outcome.error, std::string("registering host memory: ") + cudaGetErrorString(code));
-    try {
-      require_all(meeting.exchange(outcome));
-    } catch (const Error&) {
-      if (registered_) cudaHostUnregister(mapping_.get());
-      throw;
-    }
-  }
-  ~HostRegions() override {
-    if (registered_) cudaHostUnregister(mapping_.get());
-  }
-  char* of(int rank) const override { return device_ + stride_ * static_cast<size_t>(rank); }
+      : memory_(meeting, bytes * static_cast<size_t>(meeting.size()), "host memory for packets"), stride_(bytes) {}
+  char* of(int rank) const override { return memory_.get() + stride_ * static_cast<size_t>(rank); }
 
  private:
-  SharedMapping mapping_;
-  size_t stride_;
-  bool registered_ = false;
-  char* device_ = nullptr;
+  PinnedMapping memory_;
+  const size_t stride_;
 };
 
 }  // namespace

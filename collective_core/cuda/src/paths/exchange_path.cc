@@ -144,12 +144,12 @@ void ExchangePath::run_in_kernels(const Round& round, cudaStream_t stream) {
 
 void ExchangePath::run_in_stream(const Round& round, cudaStream_t stream) {
   const int self = context_.peers.rank;
-  char* const own_region = context_.peers.regions[self];
   Exchange call{};
   call.in_stream = true;
   for (const Transfer& transfer : round) {
     if (!transfer.sends) {
       call.transfers[call.count] = transfer;
+      call.transfers[call.count].number = received_[static_cast<size_t>(transfer.peer)] + 1;
       call.transfers[call.count++].first_block = call.blocks;
       call.blocks += transfer.blocks;
     } else if (transfer.stages) {
@@ -164,27 +164,26 @@ void ExchangePath::run_in_stream(const Round& round, cudaStream_t stream) {
   words_.write(&context_.peers.host->begun, number);
   for (const Transfer& transfer : round) {
     if (!transfer.sends) continue;
-    TransferPart& theirs = part_of(context_.peers.regions[transfer.peer], self)->transfer;
-    words_.write(&theirs.stream_address, transfer.address);
-    words_.write(&theirs.stream_bytes, transfer.bytes);
-    words_.write(&theirs.stream_sent, ++sent_[static_cast<size_t>(transfer.peer)]);
+    StreamLine* const theirs = context_.line(transfer.peer, self);
+    words_.write(&theirs->address, transfer.address);
+    words_.write(&theirs->bytes, transfer.bytes);
+    words_.write(&theirs->sent, ++sent_[static_cast<size_t>(transfer.peer)]);
+    words_.write(&context_.waits_for(transfer.peer, self)->sent, sent_[static_cast<size_t>(transfer.peer)]);
   }
   for (const Transfer& transfer : round) {
     if (transfer.sends) continue;
     const size_t peer = static_cast<size_t>(transfer.peer);
-    words_.wait(&part_of(own_region, transfer.peer)->transfer.stream_sent, ++received_[peer]);
+    words_.wait(&context_.waits_for(self, transfer.peer)->sent, ++received_[peer]);
   }
   words_.queue(stream);
   if (call.count) start_exchange(call, context_.peers, stream);
   for (const Transfer& transfer : round) {
     if (transfer.sends) continue;
-    TransferPart& theirs = part_of(context_.peers.regions[transfer.peer], self)->transfer;
-    words_.write(&theirs.stream_received, received_[static_cast<size_t>(transfer.peer)]);
+    words_.write(&context_.waits_for(transfer.peer, self)->received, received_[static_cast<size_t>(transfer.peer)]);
   }
   for (const Transfer& transfer : round) {
     if (!transfer.sends) continue;
-    words_.wait(&part_of(own_region, transfer.peer)->transfer.stream_received,
-                sent_[static_cast<size_t>(transfer.peer)]);
+    words_.wait(&context_.waits_for(self, transfer.peer)->received, sent_[static_cast<size_t>(transfer.peer)]);
   }
   words_.write(&context_.peers.host->ended, number);
   words_.queue(stream);

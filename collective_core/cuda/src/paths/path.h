@@ -23,6 +23,12 @@ struct PathContext {
   int blocks;           // of a kernel that waits, at most
   bool maps_buffers;
   bool flushes_waits;   // of streams for words that another GPU writes
+
+  StreamWaits* waits;   // null if no stream waits
+
+  // Where streams of `owner` wait for `peer`, and what the peer has written for its kernels.
+  StreamWaits* waits_for(int owner, int peer) const { return waits_of(waits, peers.size, owner, peer); }
+  StreamLine* line(int owner, int peer) const { return &part_of(peers.regions[owner], peer)->stream; }
 };
 
 struct ReduceCall {

@@ -30,15 +30,16 @@ void StreamPath::meet(const Placed& placed, uint64_t call, cudaStream_t stream) 
   words_.write(begun_, number_);
   for (int rank = 0; rank < context_.peers.size; ++rank) {
     if (rank == self) continue;
-    StreamLine* const line = &part_of(context_.peers.regions[rank], self)->stream;
+    StreamLine* const line = context_.line(rank, self);
     uint64_t* const words = line->words[buffer_of(epoch_)];
     words_.write(&words[kCall], call);
     words_.write(&words[kInput], placed.input_for[rank]);
     words_.write(&words[kOutput], placed.output_for[rank]);
-    words_.write(&line->ready, epoch_);
+    words_.write(&line->epochs[buffer_of(epoch_)], epoch_);
+    words_.write(&context_.waits_for(rank, self)->ready, epoch_);
   }
   for (int rank = 0; rank < context_.peers.size; ++rank) {
-    if (rank != self) words_.wait(&part_of(context_.peers.regions[self], rank)->stream.ready, epoch_);
+    if (rank != self) words_.wait(&context_.waits_for(self, rank)->ready, epoch_);
   }
   words_.queue(stream);
 }
@@ -46,10 +47,12 @@ void StreamPath::meet(const Placed& placed, uint64_t call, cudaStream_t stream) 
 void StreamPath::part(cudaStream_t stream, bool waits) {
   const int self = context_.peers.rank;
   for (int rank = 0; rank < context_.peers.size && waits; ++rank) {
-    if (rank != self) words_.write(&part_of(context_.peers.regions[rank], self)->stream.done, epoch_);
+    if (rank == self) continue;
+    words_.write(&context_.line(rank, self)->done, epoch_);
+    words_.write(&context_.waits_for(rank, self)->done, epoch_);
   }
   for (int rank = 0; rank < context_.peers.size && waits; ++rank) {
-    if (rank != self) words_.wait(&part_of(context_.peers.regions[self], rank)->stream.done, epoch_);
+    if (rank != self) words_.wait(&context_.waits_for(self, rank)->done, epoch_);
   }
   words_.write(ended_, number_);
   words_.queue(stream);
@@ -88,10 +91,17 @@ void StreamPath::two_shot(TwoShot* step, const ReduceCall& call) {
   // The own share of the result goes where the peers write theirs.
   void* const result = step->output;
   if (placed.stages_output) step->output = placed.staging;
-  step->stream_buffer = buffer_of(epoch_);
+  step->stream_epoch = epoch_;
   reduce_kernels(call.dtype)->two_shot(*step, context_.peers, call.stream);
   part(call.stream, true);
   if (placed.stages_output) copy_on_device(result, placed.staging, width, call.stream);
+  // The peers write their shares before they are done.
+  if (step->scatters) return;
+  Seal seal{{}, 0, epoch_, result, width, invalid_value(step->call)};
+  for (int rank = 0; rank < context_.peers.size; ++rank) {
+    if (rank != context_.peers.rank) seal.words[seal.count++] = &context_.line(context_.peers.rank, rank)->done;
+  }
+  start_seal(seal, call.stream);
 }
 
 // Each rank writes its input into a slot of each peer, so that they meet only once: a slot is used again when its rank
@@ -117,7 +127,7 @@ void StreamPath::all_reduce_in_slots(const ReduceCall& call) {
   fold.op = call.op;
   fold.call = call_of(Kind::kAllReduce, call.dtype, call.op, 0, call.count);
   meet(Placed{}, fold.call, call.stream);
-  fold.stream_buffer = buffer_of(epoch_);
+  fold.stream_epoch = epoch_;
   reduce_kernels(call.dtype)->fold_slots(fold, context_.peers, call.stream);
   part(call.stream, false);
 }
@@ -130,7 +140,7 @@ void StreamPath::copy(const CopyCall& call) {
     step.blocks = blocks_for(step.bytes / 16, kPullThreads, kBlocks);
     if (step.placed.stages_input) copy_on_device(step.placed.staging, step.input, step.bytes, call.stream);
     meet(step.placed, step.call, call.stream);
-    step.stream_buffer = buffer_of(epoch_);
+    step.stream_epoch = epoch_;
     start_pull(step, context_.peers, call.stream);
     part(call.stream, true);
   }

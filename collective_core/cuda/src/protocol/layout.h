@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "collective_core/collective_core.h"
 #include "protocol/flags.h"
 
 namespace ccore_cuda {
@@ -15,14 +16,30 @@ constexpr int kPacketsPerBlock = 1024;  // 8 KiB of data
 constexpr size_t kPacketBytes = 8;      // of data
 constexpr size_t kMostPacketData = size_t{kMostBlocks} * kPacketsPerBlock * kPacketBytes;
 
-// What streams write and wait for in their front end, one line per peer. A peer may be one operation ahead, so the words
-// of an operation have two places.
+// What the stream of one peer writes into a rank's region, for the kernels behind the stream's waits. The epochs tell a
+// kernel whether the peer has come, or the wait was ended. A peer may be one operation ahead, so the words of an operation
+// have two places. Transfers have numbers of their own, since not all ranks take part in them.
 struct StreamLine {
   uint64_t words[2][kHeaderPackets];
+  uint32_t epochs[2];  // of the words
+  uint32_t done;
+  uint32_t sent;  // the number of the transfer
+  uint64_t address;
+  uint64_t bytes;
+};
+
+// What streams wait for in their front end: the words of one rank, which one peer writes after those above. They lie in
+// host memory that all ranks map, so that a CPU can end a wait without the driver. Blocks read host memory one after the
+// other, so kernels leave it alone.
+struct alignas(128) StreamWaits {
   uint32_t ready;
   uint32_t done;
-  uint32_t unused[2];
+  uint32_t sent;
+  uint32_t received;
 };
+CCORE_BOTH StreamWaits* waits_of(StreamWaits* waits, int ranks, int owner, int peer) {
+  return waits + owner * ranks + peer;
+}
 
 // What the blocks with one number write to each other: beside each other, since a block looks at all of it at once.
 struct BlockWords {
@@ -39,10 +56,6 @@ struct TransferPart {
   Packet mail[kTransferBlocks][kMailPackets];
   uint32_t sent[kTransferBlocks];
   uint32_t received[kTransferBlocks];
-  uint64_t stream_address;  // the same for transfers in streams
-  uint64_t stream_bytes;
-  uint32_t stream_sent;
-  uint32_t stream_received;
 };
 
 // Written by one peer.
@@ -93,8 +106,9 @@ inline Control initial_control(uint32_t first_epoch) {
 // Why an operation ended early. The first one of a handle counts.
 enum class Failure : uint32_t { kNone = 0, kTimeout = 1, kAborted = 2, kDesync = 3 };
 
-// In host memory that the device maps. The device writes `failure` last.
-struct HostWords {
+// In host memory that the device maps. The device writes `failure` last. One load of the first two words, of which either
+// is set after a failure, is the host's check of an operation.
+struct alignas(8) HostWords {
   uint32_t abort;
   uint32_t failure;
   uint32_t rank;  // that was waited for, or that called something else
@@ -112,6 +126,22 @@ CCORE_BOTH uint64_t call_of(Kind kind, int dtype, int op, int root, uint64_t cou
                              static_cast<uint32_t>(op & 0xf) << 16 | static_cast<uint32_t>(root & 0xff) << 8 |
                              static_cast<uint32_t>(count >> 32 & 0xff);
   return uint64_t{signature} << 32 | (count & 0xffffffffu);
+}
+
+// What an operation that fails leaves in its outputs, in each 8 bytes: NaN, the minimum of signed integers, the maximum of
+// unsigned ones. All bits of an exchange are set, because its call has no data type.
+CCORE_BOTH uint64_t invalid_value(uint64_t call) {
+  if (call >> 60 == static_cast<uint32_t>(Kind::kExchange)) return ~uint64_t{0};
+  switch (call >> 52 & 0xff) {
+    case CC_INT8:
+      return 0x8080808080808080u;
+    case CC_INT32:
+      return 0x8000000080000000u;
+    case CC_INT64:
+      return 0x8000000000000000u;
+    default:
+      return ~uint64_t{0};
+  }
 }
 
 }  // namespace ccore_cuda
