@@ -39,6 +39,17 @@ def flag(name: str, *, fallback: bool) -> bool:
     raise _refuse(spelling, value, "0 or 1")
 
 
+def choice(name: str) -> str:
+    """Return one of the choices, or the default if it is unset; raises CollectiveCoreError for anything else."""
+    variable = _BY_NAME[name]
+    spelling, value = _found(variable)
+    if not value:
+        return variable.default
+    if value.lower() not in variable.choices:
+        raise _refuse(spelling, value, " or ".join(variable.choices))
+    return value.lower()
+
+
 def integer(name: str, fallback: int, least: int, most: int) -> int:
     """Return a whole number; raises CollectiveCoreError unless it is one from `least` to `most`."""
     spelling, value = _found(_BY_NAME[name])

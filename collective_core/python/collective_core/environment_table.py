@@ -135,10 +135,16 @@ VARIABLES: tuple[Variable, ...] = (
         (Reader.PYTHON, Reader.CUDA), choices=("auto", "staged", "stream", "kernel", "host"),
     ),
     Variable(
-        "CCORE_CUDA_BLOCKING_WAIT", Kind.FLAG, "1",
+        "CCORE_CUDA_BLOCKING_WAIT", Kind.FLAG, "0",
         "torch: on the paths on the device, `wait()` blocks the host until the operation has ended, and raises if it "
         "failed",
         _PYTHON,
+    ),
+    Variable(
+        "CCORE_CUDA_ERROR", Kind.CHOICE, "raise",
+        "torch: how a rank ends that has not called its group for 10 s after a failure on the device: an exception in "
+        "its main thread, or `abort` of the process, see [pytorch](pytorch.md#failures-on-the-paths-on-the-device)",
+        _PYTHON, choices=("raise", "abort"),
     ),
     Variable(
         "CCORE_CUDA_STAGING_BYTES", Kind.BYTES, "268435456",

@@ -21,11 +21,11 @@ from collective_core.communicator import Communicator
 from collective_core.enums import CudaPath
 from collective_core.errors import CollectiveCoreError, Result
 from collective_core.torch.cuda import await_end
-from collective_core.torch.cuda_failures import CudaFailures
+from collective_core.torch.cuda_failures import CudaFailures, check_before_steps, no_longer_before_steps
 from collective_core.torch.cuda_library import Move
 from collective_core.torch.cuda_meeting import CudaMeeting
 from collective_core.torch.cuda_watchdog import LOOK_EVERY_S, CudaWatchdog
-from collective_core.torch.cuda_work import CudaWork, Launched, PromptWork, raw_stream
+from collective_core.torch.cuda_work import CudaWork, Events, Launched, PromptWork, raw_stream
 from collective_core.torch.profile import begin_span, end_launch
 from collective_core.torch.ways import DeviceWay
 from collective_core.torch.work import CcoreBackendError
@@ -62,7 +62,8 @@ class CudaGroup:
         self._failures = CudaFailures(self._meeting)
         self._watchdog = CudaWatchdog(self._meeting, self._failures, self)
         self._stream: Any = None
-        self.blocks_in_wait = environment.flag("CCORE_CUDA_BLOCKING_WAIT", fallback=True)
+        self.blocks_in_wait = environment.flag("CCORE_CUDA_BLOCKING_WAIT", fallback=False)
+        self.events = Events()
         # Held from the first to the last call of an operation, so that streams see operations in one order.
         self._order = threading.RLock()
         self._waiting: list[_Deferred] = []
@@ -91,6 +92,7 @@ class CudaGroup:
         if self.is_used:
             self._stream = _cuda.Stream(device)
             self._watchdog.start()
+            check_before_steps(self._failures)
         _logger.info("collective_core CUDA tensors of %s: %s", device, self.describe())
 
     def launch(
@@ -248,7 +250,7 @@ class CudaGroup:
         *,
         captured: bool,
     ) -> None:
-        end = _cuda.Event()
+        end = _cuda.Event() if captured else self.events.take()
         end.record(stream)
         launched = Launched(
             works[0].description,
@@ -257,6 +259,7 @@ class CudaGroup:
             self._timeout_s if limit is None else limit,
             # What a graph reads and writes lives in its memory pool.
             [] if captured else kept,
+            None if captured else self.events,
         )
         for work, result in zip(works, results, strict=True):
             work.launched(stream, launched, result, captured=captured)
@@ -289,7 +292,7 @@ class CudaGroup:
         self._failures.check(description)
 
     def give_up(self, launched: Launched) -> None:
-        """Fail the group, because an operation has passed its deadline; raise CcoreBackendError."""
+        """Fail the group, because an operation has passed its deadline."""
         self._watchdog.give_up(launched)
 
     def marker(self) -> Any:
@@ -313,6 +316,7 @@ class CudaGroup:
     def release(self) -> None:
         """Let the operations of all ranks end, and free everything."""
         handle = self._meeting.handle
+        no_longer_before_steps(self._failures)
         if handle is not None:
             with contextlib.suppress(CollectiveCoreError, CcoreBackendError):
                 self.flush()

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from ctypes import byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p, sizeof
+from ctypes import (
+    POINTER,
+    byref,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    sizeof,
+)
 from dataclasses import dataclass
 from functools import cache
 
@@ -57,6 +69,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_cuda_broadcast": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p),
     "cc_cuda_exchange": (c_void_p, c_void_p, c_size_t, c_void_p),
     "cc_cuda_poll": (c_void_p, c_void_p),
+    "cc_cuda_get_failed_word": (c_void_p, POINTER(POINTER(c_uint64))),
     "cc_cuda_wait": (c_void_p, c_int64),
     "cc_cuda_abort": (c_void_p,),
     "cc_cuda_destroy": (c_void_p,),
@@ -107,6 +120,9 @@ class CudaHandle:
         self._handle: c_void_p | None = c_void_p()
         options = _Options(size=sizeof(_Options), timeout_ms=milliseconds(timeout_s))
         check(self._library.cc_cuda_create(communicator._live(), byref(options), byref(self._handle)))
+        word = POINTER(c_uint64)()
+        check(self._library.cc_cuda_get_failed_word(self._handle, byref(word)))
+        self._failed_word = word.contents  # in memory of the handle
 
     def path(self) -> CudaPath:
         """Return how the ranks reach each other."""
@@ -173,13 +189,14 @@ class CudaHandle:
         check(self._library.cc_cuda_exchange(self._live(), transfers, len(wanted), stream))
 
     def poll(self) -> None:
-        """Raise the handle's first error, if there is one. Does not wait."""
+        """Raise the handle's first error, if there is one. Does not wait: without one, it is one load of a word."""
         handle = self._handle
-        if handle is None or self._library.cc_cuda_poll(handle, None) == Result.SUCCESS:
+        if handle is None or not self._failed_word.value:
             return
         text = c_char_p()
         code = self._library.cc_cuda_poll(handle, byref(text))
-        raise CollectiveCoreError(Result(code), (text.value or b"").decode(errors="replace"))
+        if code != Result.SUCCESS:
+            raise CollectiveCoreError(Result(code), (text.value or b"").decode(errors="replace"))
 
     def wait(self, timeout_s: float) -> None:
         """Return when the last operation of this rank has ended; raises TIMEOUT, which names the missing ranks."""

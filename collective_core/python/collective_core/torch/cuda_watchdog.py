@@ -80,12 +80,14 @@ class CudaWatchdog:
             self.note_call()
 
     def give_up(self, launched: Launched) -> None:
-        """Fail the group, because an operation has passed its deadline; raise CcoreBackendError."""
-        try:
-            self._meeting.live().wait(0.001)
-        except CollectiveCoreError as error:
-            self._failures.fail(CollectiveCoreError(error.code, f"{launched.description}: {error}"))
-            raise CcoreBackendError(str(error)) from error
+        """Fail the group, because an operation has passed its deadline. Calls nothing of CUDA."""
+        self._failures.fail(
+            CollectiveCoreError(
+                Result.TIMEOUT,
+                f"{launched.description}: the operation did not end within {launched.limit_s:g} s; work that was "
+                "queued before it on its stream may not have ended",
+            )
+        )
 
     def _watch(self) -> None:
         # Without a device of its own, a thread's first call of CUDA makes a context on device 0.
@@ -102,17 +104,19 @@ class CudaWatchdog:
             self._look()
 
     def _look(self) -> None:
+        # After a failure it calls nothing of CUDA: the program may wait for a stream and hold the driver's lock. The
+        # tensors of what is under way stay alive until the group is released, since the device still writes to them.
+        if self._failures.look() is not None:
+            self._failures.end_unheard()
+            return
         try:
             self._deferring.flush_old()
-            self._failures.check("watchdog")
             self._retire()
             self._log_notice()
         except CcoreBackendError:
-            # It is logged, and every call of the group raises it. What is still under way ends on the device.
-            self._under_way.clear()
+            pass  # It is logged, and every call of the group raises it.
         except RuntimeError as error:  # of CUDA itself, such as an illegal address of another kernel
             self._failures.fail(CollectiveCoreError(Result.SYSTEM, str(error)))
-            self._under_way.clear()
 
     def _log_notice(self) -> None:
         """Log once what the library does more slowly than it could; every rank logs the same text."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
@@ -17,10 +18,35 @@ _cuda: Any = torch.cuda
 # The current stream of a device, by its number, as a cudaStream_t.
 raw_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
+
+def stream_of(raw: int, device: torch.device) -> Any:
+    """Return torch's stream of a cudaStream_t. For 0, torch's own constructor would return another stream."""
+    return _cuda.ExternalStream(raw, device=device) if raw else _cuda.default_stream(device)
+
+
 # A device reports its own deadline, which begins later than the host's.
 GRACE_S = 1.0
 _LOOK_S = 0.001
 _SLEEP_S = 0.0001
+
+
+class Events:
+    """Events that are used again: a thread that drops one must not wait for the driver, which destroys it."""
+
+    def __init__(self) -> None:
+        """Have none."""
+        self._free: deque[Any] = deque()
+
+    def take(self) -> Any:
+        """Return an event that nothing else uses."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return _cuda.Event()
+
+    def give(self, event: Any) -> None:
+        """Take back an event. Streams that wait for it have queued that."""
+        self._free.append(event)
 
 
 @dataclass(slots=True)
@@ -33,12 +59,19 @@ class Launched:
     limit_s: float
     # Tensors that the stream reads and writes. They stay alive until it has, or until another stream waits for it.
     tensors: list[torch.Tensor] = field(default_factory=list)
+    events: Events | None = None  # where the event goes; that of a capture belongs to its graph
+
+    def __del__(self) -> None:
+        """Give the event back."""
+        if self.events is not None:
+            self.events.give(self.end)
 
 
 class Overseer(Protocol):
     """The part of a group that its works use."""
 
     blocks_in_wait: bool
+    events: Events
 
     def flush(self) -> None:
         """Launch the transfers that wait to be combined with later ones."""
@@ -47,7 +80,7 @@ class Overseer(Protocol):
         """Raise CcoreBackendError if an operation of the group has failed."""
 
     def give_up(self, launched: Launched) -> None:
-        """Fail the group, because an operation has passed its deadline; raise CcoreBackendError."""
+        """Fail the group, because an operation has passed its deadline."""
 
 
 class CudaWork(WorkBase):
@@ -83,7 +116,8 @@ class CudaWork(WorkBase):
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Let the current stream wait for the operation. With a timeout, block the host until it has ended.
 
-        Raises CcoreBackendError if an operation of the group is known to have failed.
+        Raises CcoreBackendError if an operation of the group is known to have failed. One that fails later has no
+        result either: the device writes NaN into its outputs before the stream goes on.
         """
         launched = self._found()
         current = _cuda.current_stream(self._device)
@@ -200,8 +234,9 @@ class PromptWork(CudaWork):
 
     def _found(self) -> Launched:
         if self._launched is None:
-            self._stream = _cuda.ExternalStream(self._raw, device=self._device)
-            end = _cuda.Event()
+            self._stream = stream_of(self._raw, self._device)
+            events = self._overseer.events
+            end = events.take()
             end.record(self._stream)
-            self._launched = Launched(self.description, end, time.monotonic(), self._limit_s)
+            self._launched = Launched(self.description, end, time.monotonic(), self._limit_s, events=events)
         return self._launched
