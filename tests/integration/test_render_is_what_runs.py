@@ -240,7 +240,7 @@ class Nodes:
             ) -> Any:
                 Path(self.directory).mkdir(mode=0o700, exist_ok=True)
                 # So that the runner removes the directory as it does after any other run.
-                self._touched = self._nodes
+                self._touched = {node.name: node for node in self._nodes}
                 return tuple(nodes.answer(node, perf_program) for node in session.inventory.nodes), ()
 
         made = Here(session.inventory.nodes, connect, viewer=viewer)
