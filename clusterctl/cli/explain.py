@@ -6,15 +6,17 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
 from clusterctl import run_ids, rundir, user_files
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
+from clusterctl.cli.failed_launch import logs_below
 from clusterctl.errors import ConfigError, UsageError
 from clusterctl.inventory.user_paths import is_file, is_folder, is_there
 from clusterctl.report.known_errors.binary import BinaryLogError, refuse_binary
@@ -53,9 +55,12 @@ def explain(
     if logs.count(STANDARD_INPUT) > 1:
         raise UsageError("standard input can be read only once", hint="give '-' once")
     scan = Scan(topic_files.load())
+    ended: list[str] = []
     for given in logs:
         log = _folder_of_run(given, runs) or given
-        for name in _files(log):
+        own = _own_failures(log)
+        ended += own
+        for name in _files(log, may_lack_logs=bool(own)):
             try:
                 _read(scan, name)
             except BinaryLogError as error:
@@ -67,24 +72,45 @@ def explain(
         console.emit_json(document)
     else:
         width = min(140, console.width() or 100)
-        console.data(explained.render(document, width=max(40, width)), look="explain")
+        console.data(explained.render(document, ended, width=max(40, width)), look="explain")
     raise typer.Exit(
         0 if any(found["role"] != ErrorRole.CONSEQUENCE.value for found in document["findings"]) else 1
     )
 
 
 def _folder_of_run(log: str, runs: Path | None) -> str | None:
-    """Return the run folder with logs that an argument names, if it names no file or directory."""
+    """Return the run folder that an argument names, if it names no file or directory; ``latest`` has logs."""
     if log == STANDARD_INPUT or is_there(log):
         return None
     root = runs or rundir.default_root()
-    known = [one for one in rundir.ids(root) if is_folder(root / one / "logs")]
+    known = [one for one in rundir.ids(root) if log != run_ids.LATEST or logs_below(root / one)]
     # Shorter texts are parts of many ids, and rather a mistyped file name.
     named = log == run_ids.LATEST or (len(log) >= _SHORTEST_PART and any(log in one for one in known))
     return str(root / run_ids.resolve(log, known, str(root))) if named else None
 
 
-def _files(log: str) -> list[str]:
+def _own_failures(log: str) -> list[str]:
+    """Return the failures that a run recorded in its own result, with their hints; empty for other arguments."""
+    from clusterctl.documents.bench import Fault
+    from clusterctl.report.text.failures import fault_lines
+
+    path = Path(log)
+    if not run_ids.is_id(path.name) or not is_folder(log):
+        return []
+    run = rundir.RunDir(path)
+    kept = TypeAdapter(list[Fault])
+    for stage in ("results", "preflight"):
+        # A damaged result must not keep the logs from being read.
+        with suppress(ConfigError, ValidationError):
+            if run.holds(f"{stage}.json"):
+                document = run.read(stage)
+                proof = document.get("proof", document) if isinstance(document, dict) else None
+                said = proof.get("failures") if isinstance(proof, dict) else None
+                return list(fault_lines(kept.dump_python(kept.validate_python(said or []), mode="json")))
+    return []
+
+
+def _files(log: str, *, may_lack_logs: bool = False) -> list[str]:
     """Return the files of an argument: the file itself, or the logs in a directory, sorted by name."""
     if log == STANDARD_INPUT or not is_folder(log):
         return [log]
@@ -99,7 +125,7 @@ def _files(log: str) -> list[str]:
     found = sorted(str(path) for path in there if is_file(path))
     for error in closed:
         console.talk(f"skipped: {error.filename}: {error.strerror}")
-    if not found:
+    if not found and not may_lack_logs:
         raise UsageError(f"{log}: no *.log file in this directory", hint="name the files themselves")
     return found
 

@@ -42,6 +42,10 @@ _REMOTE = re.compile(
 # What a rank with collective_core reports when the connection to another one ends.
 _LOST_RANK = re.compile(r"\brank (?P<rank>\d{1,9}) \(host \S{1,255}, pid \d{1,9}\) died or cannot be reached")
 _RULE = re.compile(r"[-=| ]*")
+_TRACEBACK = "Traceback (most recent call last)"
+_EXCEPTION = re.compile(
+    r"^(?:\[rank\d{1,7}\]: ?)?[A-Za-z_][\w.]{0,200}(?:Error|Exception)\b[^\n]{0,400}", re.MULTILINE
+)
 _FRAMED = re.compile(r"^-{60,}\n.*?\n-{60,}$", re.MULTILINE | re.DOTALL)
 
 
@@ -119,7 +123,7 @@ def only_a_status(text: str) -> bool:
 
 
 def last_words(text: str) -> str:
-    """Return the last line with text, at most 200 characters, without NCCL's INFO lines.
+    """Return the line of the last exception, or the last line with text without NCCL's INFO lines; 200 characters.
 
     If Open MPI's framed help text is last, return all of it in one line, because its first lines hold the cause.
     """
@@ -130,6 +134,8 @@ def last_words(text: str) -> str:
         and (said := " ".join(framed[-1].split()[1:-1]))
     ):
         return said[:200]
+    if raised := _EXCEPTION.findall(text.rpartition(_TRACEBACK)[2] if _TRACEBACK in text else ""):
+        return str(raised[0]).strip()[:200]
     lines = [
         line.strip() for line in text.splitlines() if not _RULE.fullmatch(line) and " NCCL INFO " not in line
     ]

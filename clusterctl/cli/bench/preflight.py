@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusterctl.cli import console
+from clusterctl.cli.failed_launch import say_cause
 
 if TYPE_CHECKING:
     from clusterctl.cli.session import Session
@@ -38,8 +39,8 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     for hint in fault_hints(map(fault_document, climbed.faults)):
         console.talk(f"hint: {hint}")
     say_without(climbed.faults, session.inventory.nodes)
-    if climbed.launches and climbed.faults:
-        console.talk(f"hint: for other errors in the logs: clusterctl explain {folder.path}")
+    if climbed.faults:
+        say_cause(folder.path)
     console.talk(f"run folder: {folder.path}")
     return exit_code(climbed.faults)
 

@@ -16,6 +16,7 @@ from clusterctl.cli import console
 from clusterctl.cli.bench import store as bench_store
 from clusterctl.cli.bench import topology as bench_topology
 from clusterctl.cli.bench import trust as bench_trust
+from clusterctl.cli.failed_launch import say_cause
 from clusterctl.cli.terminal import interrupt
 
 if TYPE_CHECKING:
@@ -185,8 +186,8 @@ def say_end(ended: Ended) -> None:
     for line in fault_lines(map(fault_document, ended.faults)):
         console.talk(line)
     say_without(ended.faults, ended.nodes)
-    if ended.faults and any(ended.run.path.rglob("*.log")):
-        console.talk(f"hint: for other errors in the logs: clusterctl explain {ended.run.path}")
+    if ended.faults:
+        say_cause(ended.run.path)
     console.talk(f"run folder: {ended.run.path}")
 
 

@@ -10,6 +10,7 @@ import typer
 
 from clusterctl.cli import console, times
 from clusterctl.cli import options as cli
+from clusterctl.cli.failed_launch import say_cause
 from clusterctl.cli.terminal import interrupt
 
 if TYPE_CHECKING:
@@ -183,6 +184,8 @@ def _say_failures(run: RunDir, found: LocateRun, session: Session) -> None:
     for line in fault_lines(map(fault_document, found.faults)):
         console.talk(line)
     say_without(found.faults, session.inventory.nodes)
+    if found.faults:
+        say_cause(run.path)
     console.talk(f"run folder: {run.path}")
 
 

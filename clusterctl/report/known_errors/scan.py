@@ -100,10 +100,12 @@ class Scan:
             kinds.setdefault(_kind(line.text), line)
         return list(kinds.values())
 
-    def read(self, name: str, stream: BinaryIO) -> None:
-        """Read one log to its end."""
-        number, size, rest = 1, 0, b""
-        while block := stream.read(PIECE_BYTES):
+    def read(self, name: str, stream: BinaryIO, first: int = 1, most_bytes: int | None = None) -> int:
+        """Read one log to its end, or ``most_bytes`` of it, from its line ``first``; return the number of bytes."""
+        number, size, rest = first, 0, b""
+        while block := stream.read(
+            PIECE_BYTES if most_bytes is None else min(PIECE_BYTES, most_bytes - size)
+        ):
             size += len(block)
             data = rest + block
             cut = data.rfind(b"\n") + 1
@@ -117,7 +119,8 @@ class Scan:
         if rest:
             self._take(name, number, rest)
             number += 1
-        self.files.append(LogFile(name, number - 1, size))
+        self.files.append(LogFile(name, number - first, size))
+        return size
 
     def _take(self, name: str, number: int, piece: bytes) -> None:
         if b"\x1b" in piece:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from clusterctl.documents.explain import Explain, KnownError, LogRead
@@ -93,6 +93,20 @@ def _places(finding: dict[str, Any], several_files: bool) -> str:
     return place
 
 
+def cause_lines(findings: Iterable[Occurrence]) -> list[str]:
+    """Return the first defect or cause of findings: cause, fix and line of the log; empty without one."""
+    for found in findings:
+        if found.entry.role in (ErrorRole.FAULT, ErrorRole.CAUSE):
+            first = found.first
+            where = nodeset.fold(list(found.hosts)[:_SHOWN_PLACES])
+            return [
+                f"cause: {found.entry.id}{f' on {where}' if where else ''}: {found.entry.cause}",
+                f"fix: {found.entry.fix}",
+                f"log: {first.file}:{first.number}: {first.text}",
+            ]
+    return []
+
+
 def _in_full(finding: dict[str, Any], width: int, several_files: bool) -> list[str]:
     lines = [f"* {finding['id']} ({finding['tool']}): {_places(finding, several_files)}"]
     lines.append(f"  | {finding['first']['text']}")
@@ -102,8 +116,11 @@ def _in_full(finding: dict[str, Any], width: int, several_files: bool) -> list[s
     return lines
 
 
-def render(document: dict[str, Any], *, width: int = 100) -> str:
-    """Return a ``clusterctl.explain/1`` document as text; consequences take one line each if a cause was found."""
+def render(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 100) -> str:
+    """Return a ``clusterctl.explain/1`` document as text; consequences take one line each if a cause was found.
+
+    ``ended``: the failures in the results of the runs whose logs were read.
+    """
     several = len(document["files"]) > 1
     findings = document["findings"]
     read = ", ".join(f"{file['name']} ({counted(file['lines'], 'line')})" for file in document["files"][:8])
@@ -112,9 +129,13 @@ def render(document: dict[str, Any], *, width: int = 100) -> str:
     lines = [f"read {read or 'nothing'}"]
     causes_known = any(f["role"] in (ErrorRole.FAULT.value, ErrorRole.CAUSE.value) for f in findings)
     unexplained = [] if causes_known else _unexplained(document, several)
-    if not findings:
+    if ended:
+        lines += ["", "The run's own result:", *(f"  {line}" for line in ended)]
+    if not document["files"]:
+        lines += ["", "The run has no log, because it ended before a launch."]
+    elif not findings:
         lines += ["", "The catalogue of known errors matches no line."]
-    elif all(finding["role"] == ErrorRole.CONSEQUENCE.value for finding in findings):
+    elif all(finding["role"] == ErrorRole.CONSEQUENCE.value for finding in findings) and not ended:
         lines += ["", "The cause is not in the catalogue; only its consequences are."]
     lines += unexplained
     for role, title in _TITLES.items():

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusterctl.cli import main as cli
+from clusterctl.cli.failed_launch import say_cause
 
 ERROR = "gpu02:5120:5166 [0] misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory"
 ERROR += "\n"
@@ -173,6 +174,7 @@ def test_a_run_is_explained_by_a_part_of_its_id(
         logs.mkdir(parents=True)
         (logs / "rank-0.log").write_text("RuntimeError: CUDA out of memory\n")
     (tmp_path / "20261101T000002Z-check-0a03").mkdir()
+    (tmp_path / "20261101T000003Z-bench-0b04" / "logs").mkdir(parents=True)
     for named, run in (("latest", "0a02"), ("0a01", "0a01")):
         cli.main(["explain", named])
         assert f"bench-{run}/logs/rank-0.log" in capsys.readouterr().out
@@ -180,3 +182,50 @@ def test_a_run_is_explained_by_a_part_of_its_id(
     assert "matches 2 runs" in capsys.readouterr().err
     assert cli.main(["explain", "0a"]) == 3
     assert "cannot read 0a: No such file" in capsys.readouterr().err
+
+
+def test_a_run_that_failed_shows_its_own_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CLUSTERCTL_RUNS", str(tmp_path))
+    run = tmp_path / "20261101T000000Z-bench-0a01"
+    (run / "logs").mkdir(parents=True)
+    fault = {
+        "kind": "rank-died",
+        "message": "rank 1 on gpu02 died of signal 9 (kill)",
+        "rank": 1,
+        "node": "gpu02",
+    }
+    (run / "results.json").write_text(json.dumps({"proof": {"failures": [{**fault, "hint": None}]}}))
+    assert cli.main(["explain", "0a01"]) == 1
+    said = capsys.readouterr().out
+    assert "  failed: rank-died: rank 1 on gpu02 died of signal 9 (kill)" in said
+    assert "no log, because it ended before a launch" in said
+    (run / "logs" / "launcher.log").write_text("fine\n")
+    assert cli.main(["explain", "0a01"]) == 1
+    assert "failed: rank-died: rank 1 on gpu02" in capsys.readouterr().out
+
+
+def test_a_failed_launch_names_the_known_cause_of_its_logs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "launcher.log"
+    lines = [f"ssh: Could not resolve hostname gpu{i:02d}: Name or service not known\n" for i in (5, 6)]
+    log.write_text("".join(lines))
+    say_cause(tmp_path)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("cause: ssh-resolve on gpu[05-06]: The name is missing")
+    assert said[1].startswith("fix: Put addresses into the inventory")
+    assert said[2] == f"log: logs/launcher.log:1: {lines[0].strip()}"
+    assert said[3] == f"hint: for other errors in the logs: clusterctl explain {tmp_path}"
+
+
+def test_a_failed_launch_reads_the_end_of_a_long_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rank-0.log").write_text(ERROR + "fine\n" * 1_000_000 + "RuntimeError: CUDA out of memory\n")
+    say_cause(tmp_path)
+    said = capsys.readouterr().err
+    assert "log: rank-0.log:1000002: RuntimeError: CUDA out of memory" in said
+    assert "nccl-memlock" not in said

@@ -74,6 +74,15 @@ def test_last_words_are_no_rules():
     assert notices.last_words("---") == ""
 
 
+def test_last_words_of_a_traceback_are_its_exception():
+    said = (
+        'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\n    raise error\n'
+        "[rank1]: torch._inductor.exc.InductorError: PermissionError: [Errno 13] Permission denied: '/tmp/x'\n\n"
+        "Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this especially if you report a bug)\n"
+    )
+    assert notices.last_words(said).startswith("[rank1]: torch._inductor.exc.InductorError: PermissionError")
+
+
 def test_last_words_that_are_framed_are_told_from_their_beginning():
     rule = "-" * 74
     said = (
