@@ -139,6 +139,6 @@ def test_bootstrap_shows_what_runs_where_and_ctrl_c_what_is_left(slow_farm, clus
             r"^Interrupted while applying changes: 3 of 4 changes done\n  node02 +\d+ s  ssh-mesh: Make a key"
         )
         assert "Each node finishes its current step and starts no other." in at.screen
-        at.until(r"^To continue: clusterctl bootstrap --resume \S+")
-        at.until(r"^To undo: clusterctl undo")
+        at.until(r"^To continue:\s+clusterctl bootstrap --resume \S+")
+        at.until(r"^To undo:\s+clusterctl undo")
     (tmp_path / "gate").touch()
