@@ -29,7 +29,7 @@ $(VENV)/.clusterctl: $(SOURCES) | $(BIN)/pip
 	$(PIP) install .
 	@touch $@
 
-# Not in docs, which are no part of the wheel. In a build directory of its own, so that CMake compiles only what changed.
+# Without docs, which the wheel does not hold. In a build directory of its own, so that CMake compiles only what changed.
 CORE_SOURCES := $(shell find collective_core -type f -not -name '*.pyc' -not -path '*/docs/*' 2>/dev/null)
 $(VENV)/.core: $(CORE_SOURCES) | $(VENV)/.clusterctl
 	@echo "Building collective_core and installing it into $(VENV); this takes some minutes."

@@ -48,7 +48,7 @@ _LONGEST_WAIT_S = 5.0
 class Question:
     """Ask for the password of an account; ``refused_by`` is the node that refused the answer before.
 
-    ``withdrawn`` reports whether the answer is no longer wanted, because the run was interrupted.
+    ``withdrawn`` reports whether the run was interrupted, so that the answer has no use.
     """
 
     user: str
