@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 NAME = "memlock"
 TITLE = "SSH sessions may lock enough memory"
-READS = frozenset({"configuration", "docker", "limits", "services", "storage", "system"})
+READS = frozenset({"configuration", "docker", "limits", "pci", "rdma", "services", "storage", "system"})
 ABOUT = About(
     checks="a new, non-interactive SSH session may lock unlimited memory",
     why=(
         "ranks that use RDMA lock the memory that they register; with the usual limit of 8 MiB "
-        "registration fails, and NCCL falls back to TCP sockets without an error"
+        "registration fails, and NCCL falls back to TCP sockets without an error; a node without RDMA devices and "
+        "GPUs does not need it, unless the inventory sets a number"
     ),
     bootstrap="writes a file in limits.d and a drop-in for sshd",
     undo="restores both files, and restarts sshd",
@@ -59,6 +60,12 @@ def _wanted_kib(node: Node) -> int:
 
 def _enough(kib: int, wanted_kib: int) -> bool:
     return kib == UNLIMITED or (wanted_kib != UNLIMITED and kib >= wanted_kib)
+
+
+def _locks_nothing(facts: NodeFacts) -> bool:
+    """Whether the node surely has neither an RDMA device nor a GPU, so that its ranks register no memory."""
+    devices = facts.rdma.devices
+    return not devices.is_unknown and not devices.value and not facts.pci.nvidia_gpus
 
 
 def _daemon(facts: NodeFacts) -> str | None:
@@ -167,6 +174,9 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     # Containers do not inherit the session's limit; clusterctl sets it on docker's command line.
     evidence["docker_default_bytes"] = daemon_json.default_memlock(daemon_json.read(facts) or {})
     also = _other_limits(facts, fleet)
+    if wanted == UNLIMITED and kib != UNLIMITED and _locks_nothing(facts):
+        reason = f"the node has no RDMA device and no GPU: ranks lock no memory (the limit is {_words(kib)})"
+        return Decision(NAME, Status.NOT_APPLICABLE, reason, evidence, also)
     if _enough(kib, wanted):
         return Decision(NAME, Status.MET, f"memlock is {_words(kib)}", evidence, also)
     reason = f"memlock is {_words(kib)}, not {_words(wanted)}"
