@@ -22,6 +22,7 @@ _MEMBERS = (
     "llama",
     "models",
     "places",
+    "rank_values",
     "ranks",
     "records",
     "shared_gpu",
@@ -30,7 +31,6 @@ _MEMBERS = (
     "trainer",
     "training_sizes",
     "usage",
-    "without_numpy",
     "collectives",
     "collective_perf",
     "neighbours",
@@ -64,6 +64,8 @@ _MEMBERS = (
     "locate/trial",
     "locate/verdict",
 )
+_PACKAGE_MEMBERS = ("foreign", "visible")
+"""Modules of clusterctl itself that the workloads use; they need the standard library only."""
 _ENTRY = "from clusterctl.workloads.__main__ import main\n\nraise SystemExit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -76,6 +78,8 @@ def build() -> bytes:
         members = {"__main__.py": _ENTRY, "clusterctl/__init__.py": ""}
         for name in _MEMBERS:
             members[f"clusterctl/workloads/{name}.py"] = (folder / f"{name}.py").read_text(encoding="utf-8")
+        for name in _PACKAGE_MEMBERS:
+            members[f"clusterctl/{name}.py"] = (folder.parent / f"{name}.py").read_text(encoding="utf-8")
         for path, text in members.items():
             archive.writestr(zipfile.ZipInfo(path, _EPOCH), text, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()

@@ -12,12 +12,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import collectives, entry, neighbours, places, ranks, usage
+from clusterctl.workloads import collectives, entry, neighbours, places, rank_values, ranks, usage
+from clusterctl.workloads.exchange import TorchGather
 
 DTYPES: dict[str, torch.dtype] = {
     "float": torch.float32,
@@ -38,6 +39,7 @@ _HELD_UP = 0.9
 _SETTLE_S = 0.02
 _SETTLE_CALLS = 20
 _SETTLE_BATCHES = 200
+_PATH_CHARACTERS = 1000
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -165,7 +167,27 @@ def fair_us(times_us: Sequence[float], size: int) -> float:
     return one_by_one
 
 
-def header(arguments: argparse.Namespace, places: list[dict[str, Any]], shared: str | None = None) -> str:
+class RankPlace(NamedTuple):
+    """The process, node, local rank and device of one rank, as it sent them."""
+
+    pid: int
+    host: str
+    local: int
+    device: str
+
+    @classmethod
+    def read(cls, value: object) -> RankPlace:
+        """Read what a rank sent; raise NotUnderstood."""
+        pid, host, local, device = rank_values.array(value, 4)
+        return cls(
+            rank_values.whole(pid, 1 << 32),
+            rank_values.text(host, rank_values.HOST_CHARACTERS),
+            rank_values.whole(local, 1 << 20),
+            rank_values.text(device, rank_values.DEVICE_CHARACTERS),
+        )
+
+
+def header(arguments: argparse.Namespace, places: Sequence[RankPlace], shared: str | None = None) -> str:
     """Return the comment lines above the table; ``shared``: how ranks share the GPUs, if they do."""
     lines = [
         f"# torch {torch.__version__} backend {dist.get_backend()}",
@@ -180,9 +202,8 @@ def header(arguments: argparse.Namespace, places: list[dict[str, Any]], shared: 
         "# Using devices",
     ]
     lines += [
-        f"#  Rank {p['rank']:2d} Group  0 Pid {p['pid']:6d} on {p['host']:>10s} device {p['local']:2d} "
-        f"[{p['device']}]"
-        for p in places
+        f"#  Rank {rank:2d} Group  0 Pid {p.pid:6d} on {p.host:>10s} device {p.local:2d} [{p.device}]"
+        for rank, p in enumerate(places)
     ]
     if shared is not None:
         lines.append(f"# Ranks per GPU: {shared}")
@@ -195,11 +216,19 @@ def header(arguments: argparse.Namespace, places: list[dict[str, Any]], shared: 
     return "\n".join(lines)
 
 
+def _path_and_report(value: object) -> tuple[str | None, dict[str, Any]]:
+    path, report = rank_values.array(value, 2)
+    read = rank_values.text(path, _PATH_CHARACTERS) if path is not None else None
+    return read, rank_values.members(report)
+
+
 def library_lines(backend: str, device: torch.device, used: usage.Usage) -> list[str]:
     """Return the lines on the library below the table, with the paths and settings of all ranks; collective."""
     proof = ranks.backend_proof(backend)
-    gathered: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(gathered, (ranks.device_path(backend, device), used.report()))
+    gathered = rank_values.gather(
+        TorchGather(device), [ranks.device_path(backend, device), used.report()], _path_and_report,
+        rank_values.REPORT_BYTES,
+    )  # fmt: skip
     return [
         f"# Library {proof['backend']} {proof['version']} {' '.join(proof['libraries'])}",
         *(f"# Path of rank {rank}: {path}" for rank, (path, _) in enumerate(gathered) if path is not None),
@@ -225,15 +254,10 @@ def row(
     return f"{size:12d}  {count:12d}  {arguments.datatype:>8s}  {redop:>6s}  {root:>6d}  {halves[0]}  {halves[1]}"
 
 
-def gather_places(place: places.Place, device: torch.device) -> list[dict[str, Any]]:
+def gather_places(place: places.Place, device: torch.device) -> list[RankPlace]:
     """Return the processes and devices of all ranks; collective."""
-    gathered: list[Any] = [None] * place.world_size
-    mine = {
-        "rank": place.rank, "pid": os.getpid(), "host": place.host, "local": place.local_rank,
-        "device": ranks.device_name(device),
-    }  # fmt: skip
-    dist.all_gather_object(gathered, mine)
-    return gathered
+    mine = RankPlace(os.getpid(), place.host, place.local_rank, ranks.device_name(device))
+    return rank_values.gather(TorchGather(device), mine, RankPlace.read)
 
 
 def run(arguments: argparse.Namespace, place: places.Place) -> int:
@@ -295,7 +319,7 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
     say("\n".join(library_lines(backend, device, used)))
     # A sweep of small messages only (preflight: 8 bytes) does not measure neighbours, which needs large ones.
     if arguments.maxbytes >= neighbours.LEAST_SWEEP_BYTES:
-        for line in neighbours.lines([p["host"] for p in gathered], device):
+        for line in neighbours.lines([p.host for p in gathered], device):
             say(line)
     say(f"# Collective test concluded: {arguments.name}_perf")
     dist.barrier()

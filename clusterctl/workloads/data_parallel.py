@@ -6,9 +6,9 @@ import ctypes
 import importlib
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -16,7 +16,8 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from clusterctl.workloads import foreign_library, places, ranks
+from clusterctl.workloads import foreign_library, places, rank_values, ranks
+from clusterctl.workloads.exchange import TorchGather
 
 APIS = ("ddp", "horovod")
 HOOKS = ("none", "fp16")
@@ -28,6 +29,7 @@ _TUNING_STEPS = {"cuda": (3, 10), "cpu": (1, 2)}
 _HOROVOD_MODULES = {"ccore": "collective_core.horovod.torch"}
 _HOROVOD = "horovod.torch"
 _TOPK = "CCORE_TOPK_ALLREDUCE"
+_T = TypeVar("_T")
 
 
 class DataParallel(Protocol):
@@ -43,8 +45,8 @@ class DataParallel(Protocol):
     def join(self, place: places.Place, device: torch.device, timeout_s: float) -> None:
         """Meet the other ranks; raise RankError if that is impossible."""
 
-    def gather(self, value: object) -> list[Any]:
-        """Return the value of each rank."""
+    def gather(self, value: object, read: Callable[[object], _T]) -> list[_T]:
+        """Return the value of each rank, see :func:`rank_values.gather`."""
 
     def distribute(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, step: Callable[[nn.Module], object]
@@ -89,11 +91,9 @@ class Ddp:
         self._device = device
         ranks.join(place, self._backend, device, timeout_s)
 
-    def gather(self, value: object) -> list[Any]:
+    def gather(self, value: object, read: Callable[[object], _T]) -> list[_T]:
         """Return the value of each rank."""
-        found: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(found, value)
-        return found
+        return rank_values.gather(TorchGather(self._device), value, read)
 
     def distribute(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, step: Callable[[nn.Module], object]
@@ -187,6 +187,26 @@ def _fp16_hook(backend: str) -> Callable[..., Any]:
     return default_hooks.fp16_compress_hook
 
 
+class _HorovodGather:
+    """Gather bytes over Horovod, see :class:`clusterctl.workloads.rank_values.ByteGather`."""
+
+    def __init__(self, hvd: Any) -> None:
+        self._hvd = hvd
+
+    def sizes(self, own: int) -> list[int]:
+        """Return the whole number of each rank."""
+        found = self._hvd.allgather(torch.tensor([own], dtype=torch.int64), name="clusterctl.sizes")
+        return [int(size) for size in found.tolist()]
+
+    def parts(self, own: bytes, sizes: Sequence[int]) -> list[bytes]:
+        """Return the bytes of each rank."""
+        mine = torch.frombuffer(bytearray(own), dtype=torch.uint8)
+        joined = self._hvd.allgather(mine, name="clusterctl.parts")
+        return [
+            rank_values.bytes_at(part.data_ptr(), part.numel()) for part in torch.split(joined, list(sizes))
+        ]
+
+
 class HorovodApi:
     """Horovod's DistributedOptimizer: collective_core's, or that of a module with Horovod's name."""
 
@@ -216,10 +236,9 @@ class HorovodApi:
                 f"of {place.world_size}; build Horovod with the MPI that starts the ranks"
             )
 
-    def gather(self, value: object) -> list[Any]:
+    def gather(self, value: object, read: Callable[[object], _T]) -> list[_T]:
         """Return the value of each rank."""
-        found: list[Any] = self._hvd.allgather_object(value)
-        return found
+        return rank_values.gather(_HorovodGather(self._hvd), value, read)
 
     def distribute(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, _step: Callable[[nn.Module], object]

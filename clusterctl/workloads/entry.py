@@ -11,7 +11,7 @@ from collections.abc import Callable
 from clusterctl.workloads import places
 
 EXIT_NO_PLACE = 4
-"""Exit status of a rank whose launcher set no valid rank, or one that this node cannot run."""
+"""Exit status of a rank that was placed wrongly, that this node cannot run, or that refuses another rank's value."""
 
 
 def enter(work: Callable[[places.Place], int], timeout_s: float) -> int:

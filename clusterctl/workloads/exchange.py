@@ -1,4 +1,4 @@
-"""Exchange messages with other ranks, both directions at once, and time it."""
+"""Exchange messages with other ranks over torch.distributed: timed ones between two ranks, bytes among all ranks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from clusterctl.workloads.rank_values import bytes_at
 
 Message = tuple[Tensor | None, Tensor | None]
 """What is sent and what is received at the same time; None for a direction that is not used."""
@@ -48,3 +50,27 @@ def seconds_each(
 def _wait_for(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+class TorchGather:
+    """Gather bytes over the process group, see :class:`clusterctl.workloads.rank_values.ByteGather`."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Take the device of this rank; Gloo and collective_core move the bytes in host memory."""
+        self._device = torch.device("cpu") if dist.get_backend() in ("gloo", "ccore") else device
+
+    def sizes(self, own: int) -> list[int]:
+        """Return the whole number of each rank."""
+        mine = torch.tensor([own], dtype=torch.int64, device=self._device)
+        return [int(size.item()) for size in self._gathered(mine)]
+
+    def parts(self, own: bytes, sizes: Sequence[int]) -> list[bytes]:
+        """Return the bytes of each rank; shorter ones travel with zeros behind them."""
+        padded = torch.frombuffer(bytearray(own.ljust(max(sizes), b"\0")), dtype=torch.uint8)
+        found = [part.cpu() for part in self._gathered(padded.to(self._device))]
+        return [bytes_at(part.data_ptr(), size) for part, size in zip(found, sizes, strict=True)]
+
+    def _gathered(self, mine: Tensor) -> list[Tensor]:
+        found = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+        dist.all_gather(found, mine)
+        return found

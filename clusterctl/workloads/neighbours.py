@@ -10,13 +10,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import entry, places, ranks
-from clusterctl.workloads.exchange import seconds_each
+from clusterctl.workloads import entry, places, rank_values, ranks
+from clusterctl.workloads.exchange import TorchGather, seconds_each
 from clusterctl.workloads.locate import rounds as partners
 
 LEAST_SWEEP_BYTES = 64 << 10
@@ -66,17 +65,23 @@ def tells_something(hosts: Sequence[str], device: torch.device) -> bool:
     return len(hosts) > 2 and (device.type == "cuda" or len(set(hosts)) > 1)
 
 
+def peers(hosts: Sequence[str], rank: int) -> list[int | None]:
+    """Return the rank that this one meets in each round; None where it pauses."""
+    planned = [rounds(group) for group in groups(hosts)]
+    found: list[int | None] = []
+    for turn in range(max(map(len, planned), default=0)):
+        pairs = (pair for group in planned if turn < len(group) for pair in group[turn])
+        found.append(next((sum(pair) - rank for pair in pairs if rank in pair), None))
+    return found
+
+
 def measure(hosts: Sequence[str], device: torch.device, size_bytes: int) -> dict[int, float]:
     """Return this rank's GB/s in each direction with each of its neighbours; every rank calls it."""
-    rank = dist.get_rank()
     send = torch.zeros(size_bytes, dtype=torch.uint8, device=device)
     receive = torch.empty_like(send)
-    planned = [rounds(group) for group in groups(hosts)]
     found: dict[int, float] = {}
-    for turn in range(max(map(len, planned), default=0)):
+    for peer in peers(hosts, dist.get_rank()):
         dist.barrier()
-        pairs = [pair for group in planned if turn < len(group) for pair in group[turn]]
-        peer = next((sum(pair) - rank for pair in pairs if rank in pair), None)
         if peer is not None:
             iters = _GPU_ITERS if send.is_cuda else _CPU_ITERS
             seconds_each([(send, receive)], peer, _WARMUP, device)
@@ -91,21 +96,32 @@ def lines(hosts: Sequence[str], device: torch.device) -> list[str]:
     if not tells_something(hosts, device):
         return []
     size_bytes = _GPU_BYTES if device.type == "cuda" else _CPU_BYTES
-    gathered: list[Any] = [None] * len(hosts)
-    dist.all_gather_object(gathered, measure(hosts, device, size_bytes))
+    own = list(measure(hosts, device, size_bytes).values())
+    gathered = rank_values.gather(TorchGather(device), own, _speeds)
     said = [f"# Neighbours: {size_bytes} bytes each way at once, best of {_REPEATS}"]
     for rank, found in enumerate(gathered):
+        # A rank sends speeds only: with whom follows from the plan.
+        met = list(dict.fromkeys(peer for peer in peers(hosts, rank) if peer is not None))
+        if len(met) != len(found):
+            raise rank_values.refused(rank, f"expected {len(met)} speeds, not {len(found)}")
         if found:
-            speeds = ", ".join(f"{gbps:.3f} GB/s with {peer}" for peer, gbps in found.items())
+            speeds = ", ".join(f"{gbps:.3f} GB/s with {peer}" for peer, gbps in zip(met, found, strict=True))
             said.append(f"# Neighbours of rank {rank} on {hosts[rank]}: {speeds}")
     return said
+
+
+def _speeds(value: object) -> list[float]:
+    return [rank_values.number(one) for one in rank_values.array(value)]
+
+
+def _host(value: object) -> str:
+    return rank_values.text(value, rank_values.HOST_CHARACTERS)
 
 
 def _measure(place: places.Place, arguments: argparse.Namespace) -> int:
     device = ranks.choose_device(place, "auto" if arguments.backend == "nccl" else "cpu")
     ranks.join(place, arguments.backend, device, arguments.timeout)
-    hosts: list[Any] = [None] * place.world_size
-    dist.all_gather_object(hosts, place.host)
+    hosts = rank_values.gather(TorchGather(device), place.host, _host)
     said = lines(hosts, device)
     if place.rank == 0:
         print("\n".join(said), flush=True)

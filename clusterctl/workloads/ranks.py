@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import foreign_library, shared_gpu, without_numpy
+from clusterctl.workloads import foreign_library, shared_gpu
 from clusterctl.workloads.places import Place, RankError
 
 
@@ -107,7 +107,6 @@ def join(place: Place, backend: str, device: torch.device, timeout_s: float) -> 
         raise RankError(str(error)) from None
     if backend == "nccl" and device.type != "cuda":
         raise RankError("the backend nccl needs GPUs; use gloo or ccore")
-    without_numpy.allow()
     options: dict[str, Any] = {"device_id": device} if backend == "nccl" else {}
     dist.init_process_group(
         backend,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import ctypes
 import hashlib
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from clusterctl.workloads import rank_values
 from clusterctl.workloads.locate import cpu
 from clusterctl.workloads.locate.fleet import RankFleet
-from clusterctl.workloads.locate.tools import ExchangePart, OwnWork
+from clusterctl.workloads.locate.tools import ExchangePart, OwnWork, T
 from clusterctl.workloads.places import RankError
 
 _HASHED_BYTES = 256 << 10
@@ -49,30 +50,24 @@ class CoreRank:
         """Return when all ranks have called it."""
         self._all.barrier()
 
-    def gathered(self, value: Any) -> list[Any]:
-        """Return the values of all ranks, which are literals of Python."""
-        own = repr(value).encode()
-        sizes = (ctypes.c_uint64 * self.size)()
-        self._all.all_gather((ctypes.c_uint64 * 1)(len(own)), sizes)
+    def gathered(
+        self, value: object, read: Callable[[object], T], most_bytes: int = rank_values.SMALL_BYTES
+    ) -> list[T]:
+        """Return the value of each rank."""
+        return rank_values.gather(self, value, read, most_bytes)
+
+    def sizes(self, own: int) -> list[int]:
+        """Return the whole number of each rank."""
+        found = (ctypes.c_uint64 * self.size)()
+        self._all.all_gather((ctypes.c_uint64 * 1)(own), found)
+        return list(found)
+
+    def parts(self, own: bytes, sizes: Sequence[int]) -> list[bytes]:
+        """Return the bytes of each rank."""
         found = _bytes(sum(sizes))
         self._all.all_gatherv((ctypes.c_ubyte * len(own)).from_buffer_copy(own), found, list(sizes))
-        text, at = bytes(found), 0
-        values = []
-        for size in sizes:
-            values.append(_literal(text[at : at + size]))
-            at += size
-        return values
-
-    def from_rank_0(self, value: Any) -> Any:
-        """Return the value of rank 0, which is a literal of Python."""
-        own = repr(value).encode()
-        size = (ctypes.c_uint64 * 1)(len(own))
-        self._all.broadcast(size, 0)
-        data = _bytes(size[0])
-        if self.rank == 0:
-            ctypes.memmove(data, own, len(own))
-        self._all.broadcast(data, 0)
-        return _literal(bytes(data))
+        joined, ends = bytes(found), list(itertools.accumulate(sizes))
+        return [joined[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 
     def exchange(self, peer: int, iters: int, part: ExchangePart) -> float:
         """Exchange messages, and return the seconds of one."""
@@ -116,7 +111,3 @@ class CoreRank:
 
 def _bytes(size: int) -> Any:
     return (ctypes.c_ubyte * size)()
-
-
-def _literal(text: bytes) -> Any:
-    return ast.literal_eval(text.decode())

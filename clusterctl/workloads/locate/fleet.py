@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusterctl.workloads.locate.rounds import Pair, pair
+from clusterctl.workloads.locate.rounds import Pair
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,11 @@ class RankFleet:
                 return other[place] if place < len(other) else None
         return None
 
-    def key(self, rank: int, peer: int) -> tuple[Pair, int]:
-        """Return the pair of nodes and the place of two ranks that meet."""
-        (node, place), (other, _) = self.where(rank), self.where(peer)
-        return pair(node, other), place
+    def meetings(self, planned: Sequence[Pair], place: int | None = None) -> dict[tuple[Pair, int], Pair]:
+        """Return the two ranks that meet in a round, by pair of nodes and place; ``place``: only this one."""
+        return {
+            (one, at): (low, high)
+            for one in planned
+            for at, (low, high) in enumerate(zip(*(self.ranks[node] for node in one), strict=False))
+            if place in (None, at)
+        }

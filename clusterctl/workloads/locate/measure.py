@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusterctl.workloads import entry, records
+from clusterctl.workloads import entry, rank_values, records
 from clusterctl.workloads.cpu_quota import CpuQuota
 from clusterctl.workloads.locate import alone, cause, intermittent
 from clusterctl.workloads.locate.cause import CauseTest, Probe
@@ -40,20 +40,18 @@ def _round(here: _Rank, planned: Sequence[Pair], probe: Probe | None = None) -> 
     """Measure the pairs of one round on all their places, and return the rates in GB/s on every rank."""
     tools = here.tools
     tools.barrier()
-    peer, key, rate = here.fleet.peer(tools.rank, planned), None, 0.0
+    peer, rate = here.fleet.peer(tools.rank, planned), 0.0
     node, place = here.fleet.where(tools.rank)
     if peer is not None and (probe is None or probe.place in (None, place)):
-        key = here.fleet.key(tools.rank, peer)
         part = _part(probe, node)
         tools.exchange(peer, 1 if tools.iters == 1 else 3, part)
         # Other load only makes a time longer, so the best one counts; a slow link is slow each time.
         seconds = min(tools.exchange(peer, tools.iters, part) for _ in range(_REPEATS))
         rate = tools.message_bytes / seconds / 1e9
-    values: Values = {}
-    for found in tools.gathered((key, rate)):
-        if found[0] is not None:  # both ranks of a pair measured; the slower of their clocks counts
-            values[found[0]] = _short(min(found[1], values.get(found[0], found[1])))
-    return values
+    rates = tools.gathered(_short(rate), rank_values.number)
+    # A rank sends its rate only: with whom it measured follows from the plan. The slower of both clocks counts.
+    meetings = here.fleet.meetings(planned, probe.place if probe is not None else None)
+    return {key: min(rates[low], rates[high]) for key, (low, high) in meetings.items()}
 
 
 def _part(probe: Probe | None, node: int) -> ExchangePart:
@@ -62,6 +60,10 @@ def _part(probe: Probe | None, node: int) -> ExchangePart:
         return ExchangePart.BOTH
     is_first = any(one[0] == node for one in probe.pairs)
     return ExchangePart.SEND if is_first is (probe.test is CauseTest.SENDS) else ExchangePart.RECEIVE
+
+
+def _device(value: object) -> str:
+    return rank_values.text(value, rank_values.DEVICE_CHARACTERS)
 
 
 def _rate(work: Callable[[], object], amount: float, tools: RankTools) -> float:
@@ -79,27 +81,23 @@ def _rate(work: Callable[[], object], amount: float, tools: RankTools) -> float:
 
 def _alone(tools: RankTools) -> None:
     """Measure every rank alone, all at once, until the judge has seen enough; rank 0 writes the rates as records."""
-    devices = tools.gathered(tools.device)
+    devices = tools.gathered(tools.device[: rank_values.DEVICE_CHARACTERS], _device)
     if tools.rank == 0:
         records.emit("locate-devices", devices=devices)
     work = tools.own_work()
     judge = alone.judge(devices)
     next(judge)
     while True:
-        window: alone.Window = {}
+        by_measure: dict[str, list[float]] = {}
         for measure, (call, amount) in work.items():
             tools.barrier()
-            rates = tools.gathered(_rate(call, amount, tools))
-            window.update({(measure, rank): rate for rank, rate in enumerate(rates)})
+            by_measure[measure] = tools.gathered(_short(_rate(call, amount, tools)), rank_values.number)
         if tools.rank == 0:
-            by_measure: dict[str, list[float]] = {}
-            for (measure, _), rate in window.items():
-                by_measure.setdefault(measure, []).append(_short(rate))
             records.emit("locate-window", rates=by_measure)
-            window = {(m, r): rate for m, rates in by_measure.items() for r, rate in enumerate(rates)}
         try:
-            # Every rank judges what rank 0 wrote, so that all of them stop after the same window.
-            judge.send(tools.from_rank_0(window))
+            judge.send(
+                {(m, rank): rate for m, rates in by_measure.items() for rank, rate in enumerate(rates)}
+            )
         except StopIteration:
             return
 
@@ -124,12 +122,11 @@ def _pairs(here: _Rank, seed: int) -> LocateVerdict:
 
 
 def _recorded(here: _Rank, kind: str, planned: Sequence[Pair], probe: Probe | None = None) -> Values:
-    """Measure a round; rank 0 writes it as a record, and its rates count on every rank."""
+    """Measure a round; rank 0 writes it as a record."""
     measured = _round(here, planned, probe)
     if here.tools.rank == 0:
         records.emit(kind, rates=[[*pair, place, rate] for (pair, place), rate in measured.items()])
-    values: Values = here.tools.from_rank_0(measured)
-    return values
+    return measured
 
 
 def _causes(here: _Rank, verdict: LocateVerdict, seed: int) -> None:
@@ -148,8 +145,8 @@ def _repeated(here: _Rank, seconds: float) -> None:
     """Measure random pairs for so many seconds."""
     began = time.monotonic()
     for number in itertools.count():
-        if not here.tools.from_rank_0(time.monotonic() - began < seconds):
-            return
+        if not here.tools.gathered(time.monotonic() - began < seconds, rank_values.flag)[0]:
+            return  # as rank 0 decides, so that all ranks end after the same round
         _recorded(here, "locate-repeated", intermittent.plan(len(here.fleet.ranks), number))
 
 
@@ -181,7 +178,7 @@ def _work(place: Place, arguments: argparse.Namespace) -> int:
         _causes(here, verdict, arguments.seed)
     if arguments.seconds > 0:
         _repeated(here, arguments.seconds)
-    quotas = tools.gathered(quota.report())
+    quotas = tools.gathered(quota.report(), rank_values.members, rank_values.REPORT_BYTES)
     if tools.rank == 0:
         records.emit("locate-quotas", ranks=quotas)
         records.emit("locate-end")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
+from clusterctl.workloads import rank_values
 from clusterctl.workloads.locate.fleet import RankFleet
+
+T = TypeVar("T")
 
 OwnWork = dict[str, tuple[Callable[[], object], float]]
 """What a rank measures alone: a call and its amount (floating-point operations, or bytes)."""
@@ -39,11 +42,10 @@ class RankTools(Protocol):
     def barrier(self) -> None:
         """Return when all ranks have called it."""
 
-    def gathered(self, value: Any) -> list[Any]:
-        """Return the values of all ranks."""
-
-    def from_rank_0(self, value: Any) -> Any:
-        """Return the value of rank 0."""
+    def gathered(
+        self, value: object, read: Callable[[object], T], most_bytes: int = rank_values.SMALL_BYTES
+    ) -> list[T]:
+        """Return the value of each rank, see :func:`clusterctl.workloads.rank_values.gather`."""
 
     def exchange(self, peer: int, iters: int, part: ExchangePart) -> float:
         """Exchange messages with a peer ``iters`` times in a row, both directions at once unless ``part`` is one;

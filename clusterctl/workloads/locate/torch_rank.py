@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import ranks
-from clusterctl.workloads.exchange import Message, seconds_each
+from clusterctl.workloads import rank_values, ranks
+from clusterctl.workloads.exchange import Message, TorchGather, seconds_each
 from clusterctl.workloads.locate import cpu
 from clusterctl.workloads.locate.fleet import RankFleet
-from clusterctl.workloads.locate.tools import ExchangePart, OwnWork
+from clusterctl.workloads.locate.tools import ExchangePart, OwnWork, T
 from clusterctl.workloads.places import Place
 
 _GPU_BYTES, _GPU_ITERS, _GPU_WINDOW_S = 64 << 20, 20, 1.5
@@ -39,6 +39,7 @@ class TorchRank:
         self._send = torch.zeros(self.message_bytes, dtype=torch.uint8, device=self._device)
         self._receive = torch.empty_like(self._send)
         self._group: Any = None
+        self._bytes = TorchGather(self._device)
 
     def use_rails(self, fleet: RankFleet, rails: Sequence[str]) -> None:
         """Make a process group of each place over its interface."""
@@ -53,17 +54,11 @@ class TorchRank:
         """Return when all ranks have called it."""
         dist.barrier()
 
-    def gathered(self, value: Any) -> list[Any]:
-        """Return the values of all ranks."""
-        found: list[Any] = [None] * self.size
-        dist.all_gather_object(found, value)
-        return found
-
-    def from_rank_0(self, value: Any) -> Any:
-        """Return the value of rank 0."""
-        shared = [value]
-        dist.broadcast_object_list(shared, src=0)
-        return shared[0]
+    def gathered(
+        self, value: object, read: Callable[[object], T], most_bytes: int = rank_values.SMALL_BYTES
+    ) -> list[T]:
+        """Return the value of each rank."""
+        return rank_values.gather(self._bytes, value, read, most_bytes)
 
     def exchange(self, peer: int, iters: int, part: ExchangePart) -> float:
         """Exchange messages, and return the seconds of one."""
