@@ -230,6 +230,13 @@ def forked() -> None:
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == SIZE
 
 
+class Code:
+    """An object that runs code where it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, tuple[int]]:
+        return os._exit, (9,)
+
+
 def parameters_and_state() -> None:
     torch.manual_seed(RANK)
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
@@ -259,6 +266,25 @@ def parameters_and_state() -> None:
     assert table.weight.grad is not None
     assert table.weight.grad.is_sparse
     assert all(one.grad is not None and not one.grad.any() for one in model.parameters())
+    # The state travels as data: every optimizer of torch, no code.
+    for make in (torch.optim.LBFGS, torch.optim.SGD, torch.optim.AdamW):
+        one = make([torch.nn.Parameter(torch.ones(2))], lr=0.5 + RANK)
+
+        def closure(parameters=one.param_groups[0]["params"]) -> torch.Tensor:
+            loss = (parameters[0] ** 2).sum()
+            loss.backward()
+            return loss
+
+        if RANK == 0:
+            one.step(closure)
+        hvd.broadcast_optimizer_state(one, root_rank=0)
+        states = hvd.allgather_object(one.state_dict())
+        assert [str(state) for state in states] == [str(states[0])] * SIZE
+    one.param_groups[0]["lr"] = Code() if RANK == 0 else 0.5
+    with pytest.raises(
+        ValueError, match="a Code, which cannot be sent" if RANK == 0 else "rank 0 could not send"
+    ):
+        hvd.broadcast_optimizer_state(one, root_rank=0)
     hvd.broadcast_parameters(model.named_parameters(), root_rank=1)
     with pytest.raises(ValueError, match="use broadcast_object"):
         hvd.broadcast_parameters({"epoch": 3}, root_rank=0)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from collective_core.horovod.common.process_sets import ProcessSet, global_process_set
+from collective_core.horovod.torch import plain_state
 from collective_core.horovod.torch.mpi_ops import allgather, broadcast_, broadcast_async_, synchronize
 
 Parameters = Mapping[str, torch.Tensor] | Iterable[tuple[str, torch.Tensor]] | Iterable[torch.Tensor]
@@ -44,14 +45,51 @@ def broadcast_optimizer_state(
 ) -> None:
     """Copy the root's optimizer state, options such as the learning rate included, to all ranks.
 
+    The state travels as data, not as a pickle: raise ValueError on all ranks if the root's holds anything else than
+    numbers, texts, tensors and containers of these.
+
     If this rank's optimizer has no state yet, each of its parameters without a gradient gets one of zeros, as with
     Horovod: a sparse one for SparseAdam and for the sparse embeddings of `model`.
     """
     if not optimizer.state_dict()["state"]:
         _fill_gradients(optimizer, model)
-    state = broadcast_object(optimizer.state_dict(), root_rank, "optimizer_state", process_set)
-    if process_set.ranks is not None and process_set.ranks[process_set.rank()] != root_rank:
-        optimizer.load_state_dict(state)
+    is_root = _is_root(root_rank, process_set)
+    failed: plain_state.StateError | None = None
+    data = b""
+    if is_root:
+        try:
+            data = plain_state.packed(optimizer.state_dict())
+        except plain_state.StateError as error:
+            failed = error  # raised when the others know it, which would wait otherwise
+    data = _broadcast_bytes(data, root_rank, "optimizer_state", process_set)
+    if failed is not None:
+        raise failed
+    if not data:
+        raise plain_state.StateError(
+            f"rank {root_rank} could not send the state of its optimizer: its own error names the value"
+        )
+    if not is_root:
+        optimizer.load_state_dict(plain_state.unpacked(data))
+
+
+def _is_root(root_rank: int, process_set: ProcessSet) -> bool:
+    return process_set.ranks is not None and process_set.ranks[process_set.rank()] == root_rank
+
+
+def _broadcast_bytes(own: bytes, root_rank: int, name: str | None, process_set: ProcessSet) -> bytes:
+    """Return the root's bytes on all ranks; ``own`` counts on the root only."""
+    is_root = _is_root(root_rank, process_set)
+    length = torch.tensor([len(own) if is_root else 0], device="cpu")
+    broadcast_(length, root_rank, name and f"{name}.length", process_set)
+    if not int(length):
+        return b""
+    if is_root:
+        data = torch.frombuffer(bytearray(own), dtype=torch.uint8)
+    else:
+        data = torch.empty(int(length), dtype=torch.uint8, device="cpu")
+    broadcast_(data, root_rank, name and f"{name}.data", process_set)
+    # torch returns bytes only with numpy, which it does not need otherwise.
+    return own if is_root else ctypes.string_at(data.data_ptr(), data.numel())
 
 
 def _fill_gradients(optimizer: torch.optim.Optimizer, model: torch.nn.Module | None) -> None:
@@ -67,16 +105,14 @@ def _fill_gradients(optimizer: torch.optim.Optimizer, model: torch.nn.Module | N
             parameter.grad = zeros.to_sparse(1) if is_sparse else zeros
 
 
-def _packed(obj: object) -> torch.Tensor:
+def _packed(obj: object) -> bytes:
     stream = io.BytesIO()
     torch.save(obj, stream)
-    return torch.frombuffer(bytearray(stream.getvalue()), dtype=torch.uint8)
+    return stream.getvalue()
 
 
-def _unpacked(data: torch.Tensor) -> Any:
-    # All ranks are one job, which has proved so to each other: its objects are as trusted as its code.
-    # torch returns bytes only with numpy, which it does not need otherwise.
-    packed = ctypes.string_at(data.data_ptr(), data.numel())
+def _unpacked(packed: bytes) -> Any:
+    # Horovod's objects are pickles: whoever calls these functions trusts the code of all ranks.
     return torch.load(io.BytesIO(packed), map_location="cpu", weights_only=False)
 
 
@@ -87,13 +123,8 @@ def broadcast_object(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Return the root's object on all ranks; anything that pickle can take, tensors on the CPU."""
-    is_root = process_set.ranks is not None and process_set.ranks[process_set.rank()] == root_rank
-    data = _packed(obj) if is_root else torch.empty(0, dtype=torch.uint8, device="cpu")
-    length = torch.tensor([data.numel()], device="cpu")
-    broadcast_(length, root_rank, name and f"{name}.length", process_set)
-    if not is_root:
-        data = torch.empty(int(length), dtype=torch.uint8, device="cpu")
-    broadcast_(data, root_rank, name and f"{name}.data", process_set)
+    is_root = _is_root(root_rank, process_set)
+    data = _broadcast_bytes(_packed(obj) if is_root else b"", root_rank, name, process_set)
     return obj if is_root else _unpacked(data)
 
 
@@ -108,7 +139,8 @@ def allgather_object(
     obj: object, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[Any]:
     """Return the objects of all ranks, in rank order."""
-    data = _packed(obj)
+    data = torch.frombuffer(bytearray(_packed(obj)), dtype=torch.uint8)
     lengths = allgather(torch.tensor([data.numel()], device="cpu"), name and f"{name}.length", process_set)
     joined = allgather(data, name and f"{name}.data", process_set)
-    return [_unpacked(part) for part in torch.split(joined, lengths.tolist())]
+    parts = torch.split(joined, lengths.tolist())
+    return [_unpacked(ctypes.string_at(part.data_ptr(), part.numel())) for part in parts]
