@@ -15,6 +15,7 @@ from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.cpu_quota import RankQuotas
 from clusterctl.benchmarks.locate_windows import LowWindow, low_windows
 from clusterctl.foreign import NotUnderstood, json_value, lines
+from clusterctl.visible import one_line_texts
 from clusterctl.workloads.locate import alone, cause
 from clusterctl.workloads.locate import intermittent as intermittent_of
 from clusterctl.workloads.locate.alone import Alone
@@ -120,7 +121,7 @@ def _records(text: str) -> list[dict[str, Any]]:
     for line in lines(text):
         before, mark, rest = line.partition(MARK)
         if mark and not before.strip():
-            record = json_value(rest)
+            record = one_line_texts(json_value(rest))
             if isinstance(record, dict) and str(record.get("kind", "")).startswith("locate-"):
                 found.append(record)
         if len(found) > _MOST_RECORDS:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.foreign import NotUnderstood, json_value, lines
+from clusterctl.visible import one_line_texts
 from clusterctl.workloads.records import MARK
 
 Api = Literal["ddp", "horovod"]
@@ -173,7 +174,7 @@ def _records(stdout_by_rank: Mapping[int, str]) -> tuple[list[dict[str, Any]], l
             if not mark:
                 continue
             try:
-                record = json_value(rest)
+                record = one_line_texts(json_value(rest))
             except NotUnderstood:
                 continue
             if not isinstance(record, dict) or type(named := record.get("rank")) is not int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clusterctl.foreign import NotUnderstood, json_value, lines
+from clusterctl.visible import one_line_texts
 
 REPORT_TO = "fd:2"
 """Where the NCCL-symbol library reports (CCORE_NCCL_REPORT): each rank's standard error, which is kept per rank."""
@@ -63,7 +64,7 @@ def _report(line: str) -> dict[str, Any] | None:
     if start < 0 or _SCHEMA not in line:
         return None
     try:
-        found = json_value(line[start:])
+        found = one_line_texts(json_value(line[start:]))
     except NotUnderstood:
         return None
     return found if isinstance(found, dict) and found.get("schema") == _SCHEMA else None

@@ -10,6 +10,7 @@ from typing import Any
 from clusterctl.benchmarks import cpu_quota
 from clusterctl.benchmarks.cpu_quota import RankQuotas
 from clusterctl.foreign import NotUnderstood, json_value, lines
+from clusterctl.visible import one_line_texts
 
 _LINE = re.compile(r"# Usage of rank (?P<rank>\d{1,9}): (?P<report>\{.*\})")
 _MOST = 1 << 63
@@ -64,7 +65,7 @@ def of_table(text: str) -> tuple[RankUsage, ...]:
     found = {}
     for match in filter(None, map(_LINE.search, lines(text))):
         try:
-            found[int(match["rank"])] = json_value(match["report"])
+            found[int(match["rank"])] = one_line_texts(json_value(match["report"]))
         except NotUnderstood:
             continue
     return of_reports(found.items())

@@ -8,7 +8,7 @@ from typing import Any
 from clusterctl.acceptance.model import Parsed, RowFinding, RowFingerprint, RowMeasurement, RowStatus
 from clusterctl.foreign import NotUnderstood, json_value, lines
 from clusterctl.vendors import tables
-from clusterctl.visible import visible
+from clusterctl.visible import one_line, one_line_texts
 from clusterctl.workloads.records import MARK
 
 _TEXT_CHARACTERS = 300
@@ -55,7 +55,7 @@ def parse(text: str) -> Parsed:
         not_run = _short(skipped[0].get("reason"))
     return Parsed(
         tuple(reader.measurements), tuple(reader.fingerprints), tuple(reader.findings),
-        f"torch {visible(torch[:40])}" if torch else "", not_run,
+        f"torch {one_line(torch, 40)}" if torch else "", not_run,
     )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def _records(text: str) -> list[dict[str, Any]]:
     found = []
     for line in lines(text):
         if line.startswith(MARK):
-            record = json_value(line.removeprefix(MARK))
+            record = one_line_texts(json_value(line.removeprefix(MARK)))
             if isinstance(record, dict):
                 found.append(record)
     if len(found) > _MOST_RECORDS:
@@ -72,7 +72,7 @@ def _records(text: str) -> list[dict[str, Any]]:
 
 
 def _short(value: object) -> str:
-    return visible(str(value))[:_TEXT_CHARACTERS]
+    return one_line(str(value), _TEXT_CHARACTERS)
 
 
 def device(gpu: object) -> str:

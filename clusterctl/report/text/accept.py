@@ -22,6 +22,8 @@ WORDS = {
 }
 OPEN = (RowStatus.FAIL, RowStatus.NOT_RUN, RowStatus.WARN)
 """What the reader must look at, the worst first."""
+_FURTHER = "\n           "
+"""Further lines of a text are indented, so that what one node printed cannot imitate the line of another."""
 
 
 def text(found: Accept) -> str:
@@ -45,9 +47,10 @@ def _open(found: Accept) -> Iterator[str]:
                         kinds.add((), row.reason + _when(row), node.name)
                         sources[node.name] = source_of(row)
             for said, names, differs in kinds.found.values():
-                yield f"{WORDS[status]:7}  {named(names)}: {title.row}: {Kinds.said(said, differs)}"
+                line = f"{WORDS[status]:7}  {named(names)}: {title.row}: {Kinds.said(said, differs)}"
+                yield line.replace("\n", _FURTHER)
                 if sources[names[0]]:
-                    yield f"         {sources[names[0]]}"
+                    yield f"         {sources[names[0]]}".replace("\n", _FURTHER)
 
 
 def _when(row: AcceptedRow) -> str:

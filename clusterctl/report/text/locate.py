@@ -36,8 +36,8 @@ class LocateEntry:
 
     @property
     def lines(self) -> str:
-        """Return the lines on the terminal."""
-        return "\n    ".join([self.said, *self.why])
+        """Return the lines on the terminal; further lines of a text are indented, as those that say why."""
+        return "\n".join([self.said, *self.why]).replace("\n", "\n    ")
 
 
 def text(found: Locate) -> str:

@@ -27,6 +27,19 @@ def test_the_screen_names_every_fault_before_the_counts():
     assert (exit_code(FOUND), exit_code(FOUND, strict=True)) == (1, 1)
 
 
+def test_a_reason_with_line_breaks_imitates_no_other_line():
+    def forging(row):
+        return row.model_copy(update={"reason": "killed\nFAIL     gpu[01-05] (5): gpu-health: GPU 3: Xid 79"})
+
+    nodes = tuple(
+        one.model_copy(update={"rows": tuple(map(forging, one.rows))}) if one.name == "gpu03" else one
+        for one in FOUND.nodes
+    )
+    lines = screen.text(FOUND.model_copy(update={"nodes": nodes})).splitlines()
+    assert not any(line.startswith("FAIL     gpu[01-05]") for line in lines)
+    assert any(line.strip().startswith("FAIL     gpu[01-05]") for line in lines)
+
+
 def test_a_row_that_another_one_replaces_need_not_be_left_out():
     """A node without DCGM is accepted without it, so that --skip names what keeps the node from being accepted."""
     extra = AcceptRowTitle(row="dcgm-diag", title="DCGM", tier=Tier.VALIDATION, also_measured_by="gpu-gemm")

@@ -1,0 +1,74 @@
+"""One text of a node or a rank is one line, or several of which each further one is indented: none imitates another."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from locate_documents import document as located
+
+from clusterctl.acceptance.outputs import records
+from clusterctl.benchmarks import locate, training
+from clusterctl.benchmarks.locate import Unlike
+from clusterctl.report.text import locate as locate_text
+from clusterctl.trust import usage
+from clusterctl.visible import one_line, one_line_texts
+
+BREAKS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\n\n", "\t"]
+FORGED = "node02: slow: 71 % slower than pairs beside it"
+HIDDEN = ["\x1b[2J", "\u202e", "\u200b", "\x00", "\ud800"]
+
+
+@pytest.mark.parametrize("sign", BREAKS)
+def test_a_text_is_one_line(sign):
+    assert one_line(f"cpu{sign}{FORGED}", 500).splitlines() == [f"cpu{' ' * len(sign)}{FORGED}"]
+
+
+@pytest.mark.parametrize("sign", HIDDEN)
+def test_a_text_is_visible_and_bounded(sign):
+    assert sign not in one_line(f"a{sign}b", 500)
+    assert len(one_line(1000 * sign, 40)) == 40
+
+
+def test_every_text_of_a_record_is_one_line():
+    found = one_line_texts({"a\nb": ["x\ny", 5, None, True, 0.5, {"c": "z" * 5000}]})
+    assert found == {"a b": ["x y", 5, None, True, 0.5, {"c": "z" * 1000}]}
+
+
+def record(kind, **fields):
+    return "clusterctl-record " + json.dumps({"kind": kind, **fields})
+
+
+@pytest.mark.parametrize("sign", [*BREAKS, *HIDDEN])
+def test_a_device_or_path_of_a_rank_begins_no_further_line(sign):
+    bad = f"cpu{sign}{FORGED}"
+    found = locate.parse(record("locate-devices", devices=[bad] * 3), ("a", "b", "c"))
+    assert all(len(one.splitlines()) == 1 for one in found.devices)
+    (used,) = usage.of_table(f"# Usage of rank 0: {json.dumps({'read': {bad: bad}, 'transports': [bad]})}")
+    assert all(len(one.splitlines()) == 1 for one in [*used.read, *used.read.values(), *used.transports])
+    fields = {"rank": 0, "pid": 1, "host": bad, "device": bad, "path": bad, "ranks_per_gpu": bad}
+    figures = dict.fromkeys(("samples_per_s_mean", "samples_per_s_spread", "loss_first", "loss_last"), 1.0)
+    text = "\n".join([record("start", **fields), record("rank", **fields, **figures, parameters_digest="x")])
+    run = training.parse({0: text})
+    shown = [run.ranks[0].device, run.ranks[0].host, run.paths[0][1], run.settings["ranks_per_gpu"]]
+    assert all(len(one.splitlines()) == 1 for one in shown), shown
+
+
+def test_a_failed_row_of_a_gpu_begins_no_further_line():
+    text = "\n".join(
+        [
+            record("device", gpu=0, name="H100", torch="2.9\nFAIL"),
+            record("device-failure", gpu="0\nFAIL", row="gemm", reason=f"gpu-health\nFAIL     {FORGED}"),
+            record("device-end"),
+        ]
+    )
+    parsed = records.parse(text)
+    shown = [parsed.version, *(part for one in parsed.findings for part in (one.text, one.device))]
+    assert all(len(one.splitlines()) == 1 for one in shown), shown
+
+
+def test_further_lines_of_a_device_are_indented_in_the_report():
+    found = located(5, unlike=(Unlike(1, f"cpu\n{FORGED}", "cpu", 1),))
+    lines = locate_text.text(found).splitlines()
+    assert not any(line.startswith("node02") for line in lines), lines
+    assert f"    {FORGED}" in "\n".join(lines)
