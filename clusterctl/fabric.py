@@ -24,6 +24,7 @@ from clusterctl.inventory import load, nodeset
 from clusterctl.inventory.limit import limited
 from clusterctl.inventory.model import Become, Inventory, Node
 from clusterctl.transport.connect import Connector
+from clusterctl.transport.ssh.host_keys import Remedies
 
 # fabric has no type hints, so its classes are Any; this module gives them types again.
 _CONNECTION: Any = fabric.Connection
@@ -220,6 +221,7 @@ def group(
     password = shared.sudo.password
     connector = Connector.by_settings(
         accept_new_host_keys=accept_new_host_keys,
+        remedies=Remedies(accept="accept_new_host_keys=True"),
         # One try: the next answer would be the same.
         ask_sudo_password=(lambda question: None if question.refused_by else str(password))
         if password is not None

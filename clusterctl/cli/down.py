@@ -60,7 +60,7 @@ def down(
         Progress("Removing containers", len(inventory.nodes), "nodes") as progress,
     ):
         outcome = containers_up.take_down(
-            inventory, session.connect, run, fanout=session.fanout, force=force, watch=LiveNodes(progress)
+            inventory, session.connected(), run, fanout=session.fanout, force=force, watch=LiveNodes(progress)
         )
     removed = sum(outcome.values_by_node.values())
     failures = outcome.failures

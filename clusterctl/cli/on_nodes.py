@@ -110,7 +110,7 @@ def carry_out(
     try:
         with progress:
             fan_out(
-                nodes, session.connect, on,
+                nodes, session.connected(), on,
                 fanout=session.fanout, on_start=lambda node: progress.start(node.name), on_done=done,
             )  # fmt: skip
     except KeyboardInterrupt:

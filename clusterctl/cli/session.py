@@ -15,11 +15,13 @@ from clusterctl import config
 from clusterctl.cli import console
 
 if TYPE_CHECKING:
+    from clusterctl.cli.host_keys import NewHostKeys
     from clusterctl.facts.gather import OnAnswers
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Inventory, Node
     from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import Failure, HostMap, Transport
+    from clusterctl.transport.connect import Connector
     from clusterctl.transport.kept import Kept
     from clusterctl.transport.sudo import Question, SudoPassword
 
@@ -29,11 +31,18 @@ class Session:
     """Hold an inventory and the connection to its nodes."""
 
     inventory: Inventory
-    connect: Callable[[Node], Transport]
+    connector: Connector
+    new_keys: NewHostKeys | None
     fanout: int
     command_timeout_s: float
     may_ask_for_root: bool = False
     password: SudoPassword | None = None
+
+    def connected(self) -> Callable[[Node], Transport]:
+        """Return what connects to a node; a person is first asked about new host keys, at the first call."""
+        if self.new_keys is not None:
+            self.new_keys.settle()
+        return self.connector
 
     def refuse_wrong_password(self) -> None:
         """Raise TransportError (``sudo``) if no password of an account was accepted, before anything is changed."""
@@ -68,10 +77,11 @@ class Session:
                 meanwhile()
 
         nodes = self.inventory.nodes
+        connect = self.connected()
         with Progress("Gathering facts", len(nodes), "nodes") as progress:
             outcome = gather_fleet(
                 nodes,
-                self.connect if kept is None else kept.over(self.connect),
+                connect if kept is None else kept.over(connect),
                 fanout=self.fanout,
                 timeout_s=self.command_timeout_s,
                 escalate=self.may_ask_for_root,
@@ -134,9 +144,18 @@ def open_session(
 
 
 def session_of(
-    inventory: Inventory, *, fanout: int | None = None, accept_new_host_keys: bool = False
+    inventory: Inventory,
+    *,
+    fanout: int | None = None,
+    accept_new_host_keys: bool = False,
+    again: Sequence[str] | None = None,
 ) -> Session:
-    """Prepare connections to the nodes of a loaded inventory."""
+    """Prepare connections to the nodes of a loaded inventory.
+
+    ``again``: the words of the command line that hints name, without the program's; None: as typed.
+    """
+    from clusterctl.cli.host_keys import NewHostKeys, remedies
+    from clusterctl.cli.terminal import interrupt
     from clusterctl.transport.connect import Connector
     from clusterctl.transport.sudo import PASSWORD_VARIABLE
 
@@ -146,10 +165,14 @@ def session_of(
         accept_new_host_keys=accept_new_host_keys,
         ask_sudo_password=_asking(inventory, width) if attended else None,
         sudo_nodes=min(width, len(inventory.nodes)),
+        remedies=remedies(inventory, interrupt.arguments() if again is None else again),
     )
     return Session(
         inventory=inventory,
-        connect=connector,
+        connector=connector,
+        new_keys=NewHostKeys(connector, inventory.nodes, width, accept_new_host_keys)
+        if attended or accept_new_host_keys
+        else None,
         fanout=width,
         command_timeout_s=config.resolve(config.COMMAND_TIMEOUT_S).value,
         may_ask_for_root=attended or PASSWORD_VARIABLE in os.environ,

@@ -83,7 +83,7 @@ def up(
             Progress("Starting containers", done="Started the containers") as progress,
         ):
             found = containers_up.bring_up(
-                wanted, session.connect, run, port=port, fanout=session.fanout,
+                wanted, session.connected(), run, port=port, fanout=session.fanout,
                 jump_known_hosts=_jump_known_hosts(wanted.nodes), progress=progress.say,
                 watch=LiveNodes(progress, once=False),
             )  # fmt: skip

@@ -73,6 +73,7 @@ DOCUMENTS: tuple[type[Document], ...] = (
     image.ImageLibrary,
     explain.Explain,
     render.Render,
+    inventory.HostKeysForgotten,
     inventory.InventoryInit,
     inventory.InventoryValidation,
     inventory.InventoryNodes,

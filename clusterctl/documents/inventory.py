@@ -76,3 +76,22 @@ class InventoryInit(Document):
     text: str
     nodes: tuple[str, ...]
     unreachable: tuple[str, ...]
+
+
+class ForgottenFile(Part):
+    """A known_hosts file: nodes whose keys were removed, in how many lines; lines with wildcards, which stay."""
+
+    file: str
+    nodes: tuple[str, ...]
+    lines: int
+    pattern_lines: tuple[int, ...]
+
+
+class HostKeysForgotten(Document):
+    """``clusterctl inventory forget-host-keys --json``; ``without_key`` are nodes that had no recorded key."""
+
+    schema_: Literal["clusterctl.host-keys-forgotten/1"] = Field(
+        default="clusterctl.host-keys-forgotten/1", alias="schema"
+    )
+    files: tuple[ForgottenFile, ...]
+    without_key: tuple[str, ...]

@@ -10,7 +10,7 @@ import errno
 import hashlib
 import hmac
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -77,6 +77,79 @@ def fingerprint(key: str) -> str:
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
+def _fields(line: str) -> tuple[str | None, str, str, str] | None:
+    """Return marker, names, key type and key of a line; None for a comment or a malformed line."""
+    fields = line.split(None, 4)
+    if not fields or fields[0].startswith("#"):
+        return None
+    marker = fields.pop(0) if fields[0].startswith("@") else None
+    if len(fields) < 3 or (marker is not None and marker not in ("@revoked", "@cert-authority")):
+        return None
+    return marker, fields[0], fields[1], fields[2]
+
+
+def _hashed_parts(hosts: str) -> tuple[bytes, bytes] | None:
+    """Return salt and digest of a hashed name."""
+    parts = hosts.split("|")
+    if len(parts) != 4 or parts[1] != "1":
+        return None
+    try:
+        return base64.b64decode(parts[2]), base64.b64decode(parts[3])
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A file without the keys of some servers: its bytes, the names that had a key, and the lines that stay.
+
+    ``patterns`` are the numbers of lines whose wildcards cover one of the servers, and others with them.
+    """
+
+    text: bytes
+    names: tuple[str, ...]
+    lines: int
+    patterns: tuple[int, ...]
+
+
+def without(text: bytes, names: Collection[str]) -> Forgotten:
+    """Remove each line that has the key of a server (names of ``host_name``), as ``ssh-keygen -R`` does.
+
+    All other lines keep their bytes, among them revoked keys, authorities and names with wildcards.
+    """
+    wanted = {name.lower(): name.lower().encode() for name in names}
+    kept: list[bytes] = []
+    patterns: list[int] = []
+    found: set[str] = set()
+    removed = 0
+    # The same line ends as those that ``user_files.read_text`` translates.
+    for number, whole in enumerate(text.splitlines(keepends=True), 1):
+        fields = _fields(whole.decode(errors="replace").rstrip("\r\n"))
+        hosts = fields[1] if fields is not None and fields[0] is None else ""
+        if is_pattern(hosts):
+            if any(any_like(name, hosts.lower().split(",")) for name in wanted):
+                patterns.append(number)
+        elif mine := _named_in(hosts, wanted):
+            found |= mine
+            removed += 1
+            continue
+        kept.append(whole)
+    return Forgotten(
+        b"".join(kept), tuple(name for name in wanted if name in found), removed, tuple(patterns)
+    )
+
+
+def _named_in(hosts: str, wanted: Mapping[str, bytes]) -> set[str]:
+    """Return the wanted names that the names of a line, plain or hashed, stand for."""
+    if not hosts.startswith("|"):
+        return {name for name in hosts.lower().split(",") if name in wanted}
+    hashed = _hashed_parts(hosts)
+    if hashed is None:
+        return set()
+    salt, digest = hashed
+    return {name for name, encoded in wanted.items() if hmac.digest(salt, encoded, "sha1") == digest}
+
+
 class KnownHosts:
     """The entries of several files, indexed by name; a missing or unreadable file counts as empty.
 
@@ -103,13 +176,11 @@ class KnownHosts:
         """Index the lines of a file; malformed lines are skipped, as OpenSSH does."""
         self._found.clear()
         for number, line in enumerate(lines(text), first_line):
-            fields = line.split(None, 4)
-            if not fields or fields[0].startswith("#"):
+            found = _fields(line)
+            if found is None:
                 continue
-            marker = fields.pop(0) if fields[0].startswith("@") else None
-            if len(fields) < 3 or (marker is not None and marker not in ("@revoked", "@cert-authority")):
-                continue
-            self._names += 1 + fields[0].count(",")
+            marker, hosts, key_type, key = found
+            self._names += 1 + hosts.count(",")
             if self._names > MAX_NAMES:
                 raise user_files.UnfitFileError(
                     errno.EFBIG,
@@ -117,17 +188,13 @@ class KnownHosts:
                     file,
                     "remove the lines of servers that no longer exist, or name a separate file for this fleet",
                 )
-            self._index(fields[0], KnownHostsLine(file, number, marker, fields[1], fields[2]))
+            self._index(hosts, KnownHostsLine(file, number, marker, key_type, key))
 
     def _index(self, hosts: str, entry: KnownHostsLine) -> None:
         if hosts.startswith("|"):
-            parts = hosts.split("|")
-            if len(parts) == 4 and parts[1] == "1":
-                try:
-                    salt, digest = base64.b64decode(parts[2]), base64.b64decode(parts[3])
-                except ValueError:
-                    return
-                self._hashed.append((salt, digest, entry))
+            hashed = _hashed_parts(hosts)
+            if hashed is not None:
+                self._hashed.append((*hashed, entry))
             return
         if is_pattern(hosts):
             self._patterns.append((hosts.lower(), entry))

@@ -13,6 +13,7 @@ from clusterctl.transport.exchange import MAX_OUTPUT_BYTES
 from clusterctl.transport.sudo import Ask, SudoPassword
 
 if TYPE_CHECKING:
+    from clusterctl.transport.ssh.host_keys import Remedies
     from clusterctl.transport.ssh.session import SshSession
     from clusterctl.transport.ssh.transport import SshTransport
 
@@ -22,6 +23,7 @@ class Connector:
 
     ``connect_timeout_s`` in seconds; None: ssh_config's ConnectTimeout, else 10 s. ``ask_sudo_password`` is called for
     each user name whose sudo requires a password, if $CLUSTERCTL_SUDO_PASSWORD is unset; see ``SudoPassword``.
+    ``remedies`` are the commands that hints about host keys name.
     """
 
     def __init__(
@@ -32,8 +34,10 @@ class Connector:
         ask_sudo_password: Ask | None = None,
         sudo_nodes: int = 1,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
+        remedies: Remedies | None = None,
     ) -> None:
         self._accept_new = accept_new_host_keys
+        self._remedies = remedies
         self._connect_timeout_s = connect_timeout_s
         self.password = SudoPassword(ask_sudo_password, expected=sudo_nodes)
         self._max_output_bytes = max_output_bytes
@@ -55,6 +59,7 @@ class Connector:
         accept_new_host_keys: bool = False,
         ask_sudo_password: Ask | None = None,
         sudo_nodes: int = 1,
+        remedies: Remedies | None = None,
     ) -> Connector:
         """Return one that waits for a node as long as the settings say (option, environment, ``config.yaml``)."""
         timeout = config.resolve(config.CONNECT_TIMEOUT_S)
@@ -64,15 +69,17 @@ class Connector:
             connect_timeout_s=None if timeout.origin == "default" else timeout.value,
             ask_sudo_password=ask_sudo_password,
             sudo_nodes=sudo_nodes,
+            remedies=remedies,
         )
 
     def over_ssh(self, node: Node) -> SshTransport:
         """Return the SSH connection to one node, whatever its ``connection`` is."""
         from clusterctl.transport.ssh.transport import SshTransport
 
-        return SshTransport(self._ssh(), node)
+        return SshTransport(self.session(), node)
 
-    def _ssh(self) -> SshSession:
+    def session(self) -> SshSession:
+        """Return what all SSH connections share."""
         # Importing paramiko takes 0.1 s, so only runs with SSH nodes import it.
         from clusterctl.transport.ssh.session import SshSession
 
@@ -83,6 +90,7 @@ class Connector:
                     connect_timeout_s=self._connect_timeout_s,
                     password=self.password,
                     max_output_bytes=self._max_output_bytes,
+                    remedies=self._remedies,
                 )
             return self._session
 

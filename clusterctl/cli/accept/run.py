@@ -151,7 +151,7 @@ def engine_of(
         escalate=session.may_ask_for_root,
         known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
     )
-    return AcceptEngine(nodes, session.connect, settings, rows, outcomes, logs)
+    return AcceptEngine(nodes, session.connected(), settings, rows, outcomes, logs)
 
 
 def carry_out(started: AcceptRun, session: Session, *, all_at_once: bool) -> Accept:

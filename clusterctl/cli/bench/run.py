@@ -90,7 +90,7 @@ def runner_of(
 
     return Runner(
         session.inventory.nodes,
-        session.connect,
+        session.connected(),
         fanout=session.fanout,
         known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
         on_facts=keep,

@@ -251,7 +251,7 @@ def _engine(session: Session, run: RunDir, kept: Kept, subjects: frozenset[str] 
     def gather(inventory: Inventory) -> Any:
         return replace(session, inventory=inventory).gather(subjects=subjects, kept=kept)
 
-    connect: Callable[[Node], Any] = session.connect
+    connect: Callable[[Node], Any] = session.connected()
     timeout_s = config.resolve(config.APPLY_TIMEOUT_S).value
     everybody = (*session.inventory.nodes, *session.inventory.beyond)
     earlier = EarlierFacts(run.path.parent, everybody, present=run.id, subjects=subjects)

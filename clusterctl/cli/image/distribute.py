@@ -65,7 +65,7 @@ def distribute(
     ):
         done = Distribution(
             nodes=session.inventory.nodes,
-            connect=session.connect,
+            connect=session.connected(),
             name=name,
             talk=console.talk,
             progress=progress.say,

@@ -62,7 +62,7 @@ def prove(
     with interrupt.changes_nothing(), Progress("Inspecting containers", len(nodes), "nodes") as progress:
         answers = fan_out(
             nodes,
-            session.connect,
+            session.connected(),
             work,
             fanout=session.fanout,
             on_start=lambda node: progress.start(node.name),

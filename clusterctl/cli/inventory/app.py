@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from clusterctl.cli.inventory.forgetting import forget_host_keys
 from clusterctl.cli.inventory.importing import import_inventory
 from clusterctl.cli.inventory.init import init
 from clusterctl.cli.inventory.show import show
@@ -14,3 +15,4 @@ app.command("init")(init)
 app.command("validate")(validate)
 app.command("show")(show)
 app.command("import")(import_inventory)
+app.command("forget-host-keys")(forget_host_keys)

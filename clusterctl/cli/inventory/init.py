@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,25 +80,30 @@ def init(
 
     Exit code 0: written; 1: written, but a node did not answer; 5: no node answered, and nothing was written.
     """
-    from clusterctl.cli.inventory import writing
+    from clusterctl.cli.inventory import host_names, writing
     from clusterctl.documents.inventory import InventoryInit
 
     printed = str(output) == "-"
     if not printed:
         writing.refuse_existing(output, force)
     with _nothing_written():
-        given = _Answers(targets, user, identity_file, proxy_jump).complete()
+        typed = _Answers(targets, user, identity_file, proxy_jump)
+        given = typed.complete()
+        again = given.words(typed)
         folder = Path() if printed else output.parent
         found = _found(given, tuple(group or ()), folder)
         inventory, text = _text(found, folder)
-        facts = _probed(inventory, fanout, accept_new_host_keys) if probe else None
+        facts = _probed(inventory, given, again, fanout, accept_new_host_keys) if probe else None
     unreachable: tuple[str, ...] = ()
     if facts is not None:
-        unreachable = tuple(facts.failures)
-        if len(unreachable) == len(inventory.nodes):
+        if len(facts.failures) == len(inventory.nodes):
             console.error("hint: nothing was written; fix the login, or write the file with --no-probe")
+            if given != typed:
+                console.error(f"To repeat it with the same answers: {shlex.join(('clusterctl', *again))}")
             raise typer.Exit(5)
-        _, text = _text(found, folder, facts)
+        found, facts = host_names.applied(found, facts)
+        unreachable = tuple(facts.failures)
+        inventory, text = _text(found, folder, facts)
     if not printed:
         writing.write(output, text, force)
     if as_json:
@@ -161,6 +167,23 @@ class _Answers:
             "Jump host, [user@]host[:port] (empty: none)", _valid("proxy_jump"), optional=True
         )
         return _Answers(targets, user or None, key or None, jump or None)
+
+    def words(self, typed: _Answers) -> tuple[str, ...]:
+        """Return the words of the command line that was typed, with the answers that it did not hold."""
+        from clusterctl.cli.terminal import interrupt
+
+        own = (
+            (None, "targets"),
+            ("--user", "user"),
+            ("--identity-file", "identity_file"),
+            ("--proxy-jump", "proxy_jump"),
+        )
+        added: list[str] = []
+        for flag, name in own:
+            answer: str | None = getattr(self, name)
+            if answer is not None and answer != getattr(typed, name):
+                added += [answer] if flag is None else [flag, answer]
+        return (*interrupt.arguments(), *added)
 
 
 def _asked(question: str, check: Callable[[str], object], *, optional: bool = False) -> str:
@@ -254,10 +277,18 @@ def _text(
     return load.from_text(text, "the inventory", folder.resolve()), text
 
 
-def _probed(inventory: Inventory, fanout: int | None, accept_new_host_keys: bool) -> HostMap[NodeFacts]:
+def _probed(
+    inventory: Inventory,
+    given: _Answers,
+    again: tuple[str, ...],
+    fanout: int | None,
+    accept_new_host_keys: bool,
+) -> HostMap[NodeFacts]:
     from clusterctl.cli.session import say_failures, session_of
 
-    session = session_of(inventory, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
+    # Hints name the targets, because no file exists yet.
+    named = inventory.model_copy(update={"source": given.targets})
+    session = session_of(named, fanout=fanout, accept_new_host_keys=accept_new_host_keys, again=again)
     facts = session.gather(subjects=_SUBJECTS)
     say_failures(facts.failures)
     return facts

@@ -53,6 +53,11 @@ def told() -> tuple[str, ...]:
     return tuple(_interrupt.lines)
 
 
+def arguments() -> tuple[str, ...]:
+    """Return the command line, without the name of the program."""
+    return _interrupt.arguments
+
+
 def command_line(*, without: str = "") -> str:
     """Return what the user typed, to be typed again, without one of its options."""
     return shlex.join(("clusterctl", *(word for word in _interrupt.arguments if word != without)))

@@ -72,7 +72,7 @@ def undo(
     chosen = to_change(inventory, verb="undo", local=local, dry_run=dry_run, assume_yes=yes)
     session = open_session(chosen, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     work = Undo(
-        connect=session.connect,
+        connect=session.connected(),
         fanout=session.fanout,
         timeout_s=config.resolve(config.APPLY_TIMEOUT_S).value,
         operator=operator(),

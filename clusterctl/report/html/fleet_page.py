@@ -11,7 +11,7 @@ from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.html import page
 from clusterctl.report.html.run_page import Tile
-from clusterctl.report.text.failures import add_message
+from clusterctl.report.text.failures import add_message, folded_hint
 from clusterctl.report.text.folding import Kinds
 from clusterctl.report.text.next_step import NextStep, next_lines, ready_line
 from clusterctl.report.verdict_order import in_order, sentence
@@ -161,7 +161,10 @@ def _lost(nodes: Sequence[Mapping[str, Any]]) -> Iterator[LostNodes]:
             hints[node["name"]] = error["hint"]
     for (kind, _), (message, names, differs) in kinds.found.items():
         yield LostNodes(
-            nodeset.fold_counted(names, " nodes"), kind, Kinds.said(message, differs), hints[names[0]]
+            nodeset.fold_counted(names, " nodes"),
+            kind,
+            Kinds.said(message, differs),
+            folded_hint(names, hints),
         )
 
 

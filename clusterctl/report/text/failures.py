@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clusterctl.inventory import nodeset
@@ -40,22 +40,32 @@ def failure_lines(failures: Mapping[str, Failure]) -> Iterator[str]:
     node. Further lines of a text are indented, so that output of one node cannot imitate a line of another.
     """
     kinds = Kinds()
-    hints: dict[str, str | None] = {}
+    hints = {name: failure.hint for name, failure in failures.items()}
     for name, failure in failures.items():
         add_message(kinds, (failure.kind.value,), failure.message, name)
-        hints.setdefault(name, failure.hint)
     shown = list(kinds.found.items())
     more = len(shown) - KINDS_SHOWN
     last_hint = None
     for (kind, _), (message, names, differs) in shown if more <= 1 else shown[:KINDS_SHOWN]:
         yield f"{named(names, _ALL_NAMES)}: {kind}: {Kinds.said(message, differs)}".replace("\n", "\n    ")
-        hint = hints[names[0]]
+        hint = folded_hint(names, hints)
         if hint and hint != last_hint:
             yield f"    hint: {hint}".replace("\n", "\n    ")
         last_hint = hint
     if more > 1:
         rest = [name for _, (_, names, _) in shown[KINDS_SHOWN:] for name in names]
         yield f"... and {more} more different failures (--json has them all): {named(rest, _ALL_NAMES)}"
+
+
+def folded_hint(names: Sequence[str], hints: Mapping[str, str | None]) -> str | None:
+    """Return the hint of the first node; with the set of all nodes instead of its name, if only the names differ."""
+    first = hints[names[0]]
+    if first is None or len(names) == 1:
+        return first
+    text = without_name(first, names[0])
+    if NAME not in text or any(without_name(hints[name] or "", name) != text for name in names[1:]):
+        return first
+    return text.replace(NAME, nodeset.fold(names))
 
 
 def fault_lines(faults: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -12,10 +12,11 @@ from typing import Any
 from clusterctl import log
 from clusterctl.inventory.model import Node
 from clusterctl.ssh_text.known_hosts import host_name
+from clusterctl.transport.base import Failure, TransportError
 from clusterctl.transport.exchange import MAX_OUTPUT_BYTES
 from clusterctl.transport.paramiko_internals import WIRE_ERRORS, Wire, paramiko
 from clusterctl.transport.ssh import config, failure, login, proxy, tcp
-from clusterctl.transport.ssh.host_keys import HostKeyPolicy, ShownKey
+from clusterctl.transport.ssh.host_keys import HostKeyPolicy, Remedies, ShownKey
 from clusterctl.transport.ssh.jumps import Jumps
 from clusterctl.transport.ssh.keys import KeyRing
 from clusterctl.transport.ssh.target import Target, resolve
@@ -28,21 +29,20 @@ _DROPPED_TRIES = 6
 _DROPPED_PAUSE_S = 0.2
 
 
-def _verify(policy: HostKeyPolicy, target: Target, wire: Wire) -> None:
+def _shown(target: Target, wire: Wire) -> ShownKey:
     key = wire.get_remote_server_key()
     host, port = target.key_place
-    policy.verify(
-        ShownKey(
-            where=target.where,
-            host=host,
-            port=port,
-            is_alias=target.host_key_alias is not None,
-            key_type=key.get_name(),
-            key=key.get_base64(),
-            files=target.known_hosts,
-            hash_name=target.hash_known_hosts,
-            revoked_in=target.revoked_host_keys,
-        )
+    return ShownKey(
+        where=target.where,
+        host=host,
+        port=port,
+        is_alias=target.host_key_alias is not None,
+        node=None if target.is_jump else target.node,
+        key_type=key.get_name(),
+        key=key.get_base64(),
+        files=target.known_hosts,
+        hash_name=target.hash_known_hosts,
+        revoked_in=target.revoked_host_keys,
     )
 
 
@@ -70,14 +70,16 @@ class SshSession:
         connect_timeout_s: float | None,
         password: SudoPassword,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
+        remedies: Remedies | None = None,
     ) -> None:
-        self.policy = HostKeyPolicy(accept_new=accept_new_host_keys)
+        self.policy = HostKeyPolicy(accept_new=accept_new_host_keys, remedies=remedies)
         self.ring = KeyRing(login.load_key)
         self.password = password
         self.max_output_bytes = max_output_bytes
         self.jumps: Jumps[Wire] = Jumps(
             lambda target: self.open(target, lambda _: None), Wire.end, Wire.is_active
         )
+        self._unreached: dict[Target, Failure] = {}
         self._ending = threading.Event()
         self._connect_timeout_s = connect_timeout_s
         self._lookup = config.lookup_in(config.config_files())
@@ -92,14 +94,40 @@ class SshSession:
         A server with too many pending logins drops some at random, so the attempt is repeated with growing pauses.
         ``outside``: a server that does not answer at once is awaited outside the slot of the fan-out.
         """
+        missed = self._unreached.pop(target, None)
+        if missed is not None:
+            raise TransportError(missed)
+        return self._opened(target, hold, outside, logs_in=True)
+
+    def presented(self, target: Target, hold: Callable[[socket.socket], None]) -> ShownKey:
+        """Return the host key that a server presents, not verified; nothing is sent to it after the key exchange.
+
+        If that fails, the next ``open`` of this server fails with the same reason instead of waiting once more.
+        """
+        try:
+            wire = self._opened(target, hold, True, logs_in=False)
+        except TransportError as error:
+            self._unreached[target] = error.failure
+            raise
+        try:
+            return _shown(target, wire)
+        finally:
+            wire.end()
+            if target.jump:
+                self.jumps.release(target.jump)
+
+    def _opened(
+        self, target: Target, hold: Callable[[socket.socket], None], outside: bool, *, logs_in: bool
+    ) -> Wire:
         gateway = self.jumps.acquire(target, target.jump) if target.jump else None
         give_up = time.monotonic() + target.connect_timeout_s
         try:
             for attempt in range(1, _DROPPED_TRIES + 1):
                 began = time.monotonic()
                 try:
-                    wire = self._connected(target, gateway, hold, outside)
-                    _log.info("%s: logged in after %.2f s", target.where, time.monotonic() - began)
+                    wire = self._connected(target, gateway, hold, outside, logs_in=logs_in)
+                    done = "logged in" if logs_in else "host key read"
+                    _log.info("%s: %s after %.2f s", target.where, done, time.monotonic() - began)
                     return wire
                 except WIRE_ERRORS as error:
                     now = time.monotonic()
@@ -125,7 +153,13 @@ class SshSession:
             raise
 
     def _connected(
-        self, target: Target, gateway: Wire | None, hold: Callable[[socket.socket], None], outside: bool
+        self,
+        target: Target,
+        gateway: Wire | None,
+        hold: Callable[[socket.socket], None],
+        outside: bool,
+        *,
+        logs_in: bool,
     ) -> Wire:
         sock: Any
         if gateway is not None:
@@ -143,9 +177,10 @@ class SshSession:
             wire.banner_timeout = target.connect_timeout_s
             wire.channel_timeout = target.connect_timeout_s
             wire.negotiate(target.connect_timeout_s, target.connect_timeout_s + patience_s)
-            _verify(self.policy, target, wire)
-            login.log_in(wire, target, self.ring, patience_s)
-            wire.settle(_KEEPALIVE_S)
+            if logs_in:
+                self.policy.verify(_shown(target, wire))
+                login.log_in(wire, target, self.ring, patience_s)
+                wire.settle(_KEEPALIVE_S)
         except BaseException as error:
             problem = None
             if isinstance(sock, proxy.ProxySocket) and isinstance(error, WIRE_ERRORS):

@@ -6,7 +6,7 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,7 +14,7 @@ from clusterctl.errors import ConfigError
 from clusterctl.inventory.model import Node
 from clusterctl.inventory.user_paths import at_home, is_file
 from clusterctl.ssh_text.jumps import jump_of_proxy_command
-from clusterctl.ssh_text.known_hosts import SSH_PORT
+from clusterctl.ssh_text.known_hosts import SSH_PORT, host_name
 from clusterctl.ssh_text.reader import Options, filled
 from clusterctl.ssh_text.reader import option as _text
 
@@ -62,6 +62,8 @@ class Target:
     certificate: str | None = None
     """The file of a certificate for one of the keys."""
     jump: Target | None = None
+    is_jump: bool = False
+    """Whether it is a jump host, not a node of the inventory."""
 
     @property
     def where(self) -> str:
@@ -206,6 +208,16 @@ def resolve(node: Node, lookup: Lookup, connect_timeout_s: float | None = None) 
     )
 
 
+def names_in_known_hosts(nodes: Iterable[Node], lookup: Lookup) -> dict[str, dict[str, list[str]]]:
+    """Return by known_hosts file, and by the name of a server in it, the nodes of the inventory."""
+    files: dict[str, dict[str, list[str]]] = {}
+    for node in nodes:
+        target = resolve(node, lookup)
+        for file in target.known_hosts:
+            files.setdefault(file, {}).setdefault(host_name(*target.key_place), []).append(node.name)
+    return files
+
+
 def _resolve(
     name: str,
     address: str,
@@ -270,6 +282,7 @@ def _resolve(
         # ProxyJump, also with the value none, overrides ProxyCommand (ssh_config(5)).
         proxy_command=_proxy_command(command, name, tokens) if command and hops is None else None,
         jump=jump,
+        is_jump=depth > 0,
     )
 
 

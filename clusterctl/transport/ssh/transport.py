@@ -17,6 +17,7 @@ from clusterctl.transport.exchange import Exchange, token
 from clusterctl.transport.paramiko_internals import WIRE_ERRORS, Wire, orderly, send_exec
 from clusterctl.transport.ssh import channel as channels
 from clusterctl.transport.ssh.failure import failed
+from clusterctl.transport.ssh.host_keys import ShownKey
 from clusterctl.transport.ssh.session import SshSession
 from clusterctl.transport.ssh.target import Target
 from clusterctl.transport.sudo import as_root_text
@@ -70,6 +71,15 @@ class SshTransport(files.ShellFiles):
     def target(self) -> Target:
         """The node's address, port and user, and the jump host in front of it."""
         return self._target
+
+    def presented_key(self, server: Target) -> ShownKey:
+        """Return the host key of this node, or of a jump host in front of it; see ``SshSession.presented``."""
+        try:
+            return self._session.presented(server, self._hold)
+        except TransportError:
+            if self._is_closed():
+                raise self._cut_off() from None
+            raise
 
     @property
     def accepted_password(self) -> str | None:

@@ -159,3 +159,18 @@ def test_failures_and_hints_of_a_run_that_differ_by_node_names_only_are_one_line
     # A name is not found within another one.
     within = [{**denied[0], "node": name, "message": f"{name}0 and {name}: lost"} for name in ("n1", "n2")]
     assert next(fault_lines(within)).endswith("n10 and n1: lost [same on n2; names and numbers differ]")
+
+
+def test_a_hint_that_names_its_node_names_all_nodes_of_its_line():
+    def changed(name, inventory="fleet.yaml"):
+        return Failure(
+            FailureKind.HOST_KEY_CHANGED, f"{name}: changed", f"`forget {inventory} --limit '{name}'`"
+        )
+
+    lines = list(failure_lines({name: changed(name) for name in ("gpu01", "gpu02", "gpu03")}))
+    assert lines == [
+        "gpu[01-03] (3): host-key-changed: changed",
+        "    hint: `forget fleet.yaml --limit 'gpu[01-03]'`",
+    ]
+    _, other = failure_lines({"gpu01": changed("gpu01"), "gpu02": changed("gpu02", "other.yaml")})
+    assert other == "    hint: `forget fleet.yaml --limit 'gpu01'`"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -12,7 +13,7 @@ from clusterctl.errors import ControllerFileError
 from clusterctl.ssh_text import known_hosts
 from clusterctl.ssh_text.known_hosts import KnownHosts, Verdict, fingerprint, hashed_name, host_name
 from clusterctl.transport.base import FailureKind, TransportError
-from clusterctl.transport.ssh.host_keys import HostKeyPolicy, ShownKey, accepting_command
+from clusterctl.transport.ssh.host_keys import HostKeyPolicy, Remedies, ShownKey, forget
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -121,24 +122,16 @@ def shown(key, file, **options):
     return ShownKey("gpu01 (root@gpu01:2222)", "gpu01", 2222, *key, files=(str(file),), **options)
 
 
-def test_an_unknown_key_is_refused_with_the_ways_to_accept_it(keys, tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["/x/clusterctl", "check", "my inventory.yaml"])
+def test_an_unknown_key_is_refused_with_the_command_that_accepts_it(keys, tmp_path):
     file = tmp_path / "kh"
+    remedies = Remedies(accept="clusterctl check 'my inventory.yaml' --accept-new-host-keys")
     with pytest.raises(TransportError) as raised:
-        HostKeyPolicy().verify(shown(keys["a"], file))
+        HostKeyPolicy(remedies=remedies).verify(shown(keys["a"], file))
     failure = raised.value.failure
     assert failure.kind is FailureKind.HOST_KEY_UNKNOWN
     assert fingerprint(keys["a"][1]) in failure.message and str(file) in failure.message
-    assert "clusterctl check 'my inventory.yaml' --accept-new-host-keys" in failure.hint
-    assert f"ssh-keyscan -p 2222 gpu01 >> {file}" in failure.hint
+    assert "`clusterctl check 'my inventory.yaml' --accept-new-host-keys`" in failure.hint
     assert not file.exists(), "nothing is recorded in silence"
-
-
-def test_the_accepting_command_keeps_what_follows_two_dashes():
-    assert (
-        accepting_command(["clusterctl", "exec", "--", "ls"])
-        == "clusterctl exec --accept-new-host-keys -- ls"
-    )
 
 
 def test_a_changed_key_names_file_and_line_and_is_never_recorded(keys, tmp_path):
@@ -149,8 +142,115 @@ def test_a_changed_key_names_file_and_line_and_is_never_recorded(keys, tmp_path)
         HostKeyPolicy(accept_new=True).verify(shown(keys["a"], file))
     assert raised.value.failure.kind is FailureKind.HOST_KEY_CHANGED
     assert f"{file}:2" in raised.value.failure.message
+    # No inventory names a jump host.
     assert "ssh-keygen -f" in raised.value.failure.hint
+    with pytest.raises(TransportError) as raised:
+        HostKeyPolicy().verify(shown(keys["a"], file, node="gpu01"))
+    assert "`clusterctl inventory forget-host-keys --limit 'gpu01'`" in raised.value.failure.hint
     assert file.read_text() == text
+
+
+def test_several_keys_are_recorded_in_one_go_and_each_once(keys, tmp_path):
+    file = tmp_path / "kh"
+    file.write_text(f"gpu02 {' '.join(keys['b'])}\n")
+
+    def of(host, key):
+        return ShownKey(host, host, 22, *keys[key], files=(str(file),))
+
+    new = [of("gpu01", "a"), of("gpu02", "a"), of("gpu03", "e"), of("gpu01", "a"), of("gpu03", "b")]
+    policy = HostKeyPolicy()
+    assert policy.record(new) == [new[0], new[2]]
+    assert file.read_text().splitlines()[1:] == [
+        f"gpu01 {' '.join(keys['a'])}",
+        f"gpu03 {' '.join(keys['e'])}",
+    ]
+    policy.verify(new[0])
+    for changed in (new[1], new[4]):
+        with pytest.raises(TransportError, match="is not the one recorded at"):
+            policy.verify(changed)
+
+
+LINES = (
+    b"# the nodes\n",
+    b"gpu01,10.0.0.1 KEY\n",
+    b"gpu02 KEY comment \xff\r\n",
+    b"@revoked gpu01 KEY\n",
+    b"gpu* KEY\n",
+    b"\n",
+    b"GPU01 KEY\n",
+    b"[gpu01]:2222 KEY\n",
+    b"gpu03 KEY",
+)
+
+
+def test_forgetting_removes_the_keys_of_servers_and_no_other_byte(keys, tmp_path):
+    key = " ".join(keys["a"]).encode()
+    lines = [line.replace(b"KEY", key) for line in LINES]
+    file = tmp_path / "kh"
+    file.write_bytes(b"".join(lines))
+    file.chmod(0o640)
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    found = forget(link, ["gpu01", "gpu09"])
+    assert (found.names, found.lines, found.patterns) == (("gpu01",), 2, (5,))
+    assert file.read_bytes() == b"".join(line for at, line in enumerate(lines) if at not in (1, 6))
+    assert link.is_symlink() and file.stat().st_mode & 0o777 == 0o640
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["kh", "link"]
+    assert forget(file, ["[gpu01]:2222", "gpu03"]).names == ("[gpu01]:2222", "gpu03")
+    assert forget(file, ["gpu03"]).lines == 0 and forget(tmp_path / "none", ["gpu03"]).lines == 0
+    assert not (tmp_path / "none").exists()
+
+
+def test_forgetting_finds_hashed_names_and_keeps_the_others_working(keys, tmp_path):
+    file = tmp_path / "kh"
+    file.write_text("".join(f"gpu0{n} {' '.join(keys['a'])}\n" for n in (1, 2, 3)))
+    subprocess.run(("ssh-keygen", "-q", "-H", "-f", str(file)), check=True, timeout=20, capture_output=True)
+    before = file.read_bytes().splitlines(keepends=True)
+    assert forget(file, ["gpu02"]).names == ("gpu02",)
+    assert file.read_bytes().splitlines(keepends=True) == [before[0], before[2]]
+    found = subprocess.run(
+        ("ssh-keygen", "-F", "gpu03", "-f", str(file)), capture_output=True, timeout=20, check=False
+    )
+    assert found.returncode == 0
+
+
+def test_a_file_that_cannot_be_replaced_stays_whole(keys, tmp_path, monkeypatch):
+    file = tmp_path / "kh"
+    text = f"gpu01 {' '.join(keys['a'])}\n"
+    file.write_text(text)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(
+        ControllerFileError, match=r"cannot write .*kh: No space left on device on this machine"
+    ):
+        forget(file, ["gpu01"])
+    assert file.read_text() == text and [one.name for one in tmp_path.iterdir()] == ["kh"]
+
+
+RECORDING = """
+import sys
+from clusterctl.transport.ssh.host_keys import HostKeyPolicy, ShownKey, forget
+own, file, kind, key = sys.argv[1:]
+for n in range(40):
+    host = f"{own}-{n}"
+    HostKeyPolicy().record([ShownKey(host, host, 22, kind, key, files=(file,))])
+    if n % 2:
+        forget(file, [host])
+"""
+
+
+def test_runs_at_the_same_time_lose_no_line(keys, tmp_path):
+    file = tmp_path / "kh"
+    runs = [
+        subprocess.Popen((sys.executable, "-c", RECORDING, f"run{n}", str(file), *keys["a"]))
+        for n in range(4)
+    ]
+    assert [run.wait(timeout=120) for run in runs] == [0] * 4
+    names = sorted(line.split()[0] for line in file.read_text().splitlines())
+    assert names == sorted(f"run{run}-{n}" for run in range(4) for n in range(0, 40, 2))
 
 
 @pytest.mark.parametrize("hash_name", [False, True])
