@@ -18,12 +18,11 @@ from clusterctl.inventory import nodeset
 from clusterctl.launch import failure
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
-from clusterctl.launch.launched import document
+from clusterctl.launch.launches import Launches, step_of
 from clusterctl.launch.plan import plan
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
-from clusterctl.launch.viewer import Step
 from clusterctl.workloads.archive import ARCHIVE, build
 
 RungStatus = Literal["ok", "failed", "not-needed", "not-reached"]
@@ -69,7 +68,7 @@ class Ladder:
         self._logs = logs
         self._rungs: list[Rung] = []
         self._faults: tuple[Fault, ...] = ()
-        self._launches: list[dict[str, Any]] = []
+        self._launches = Launches(runner)
         self._library: str | None = None
         self._launcher: str | None = None
 
@@ -78,10 +77,10 @@ class Ladder:
         try:
             self._climb()
         except _Fallen:
-            pass
+            self._launches.health(self._faults, self._logs)
         left = [Rung(name, "not-reached") for name in RUNGS[len(self._rungs) :]]
         return Climbed(
-            (*self._rungs, *left), self._faults, self._library, self._launcher, tuple(self._launches)
+            (*self._rungs, *left), self._faults, self._library, self._launcher, self._launches.documents
         )
 
     def _climb(self) -> None:
@@ -144,17 +143,10 @@ class Ladder:
         self._rung(faults, f"{_COLLECTIVE} correct in {took:.0f} us" if took else f"{_COLLECTIVE} correct")
 
     def _launch(self, plan: LaunchPlan, name: str) -> tuple[tuple[Fault, ...], Outcome]:
-        viewer = self._runner.viewer
-        viewer.starting(
-            Step(RUNGS[len(self._rungs)], plan.np, len(plan.placements), plan.launcher.name, plan.timeout_s)
-        )
-        try:
-            outcome = self._runner.run(plan, self._logs / name)
-        finally:
-            # The table of the rungs reports what succeeded.
-            viewer.ended(succeeded=False)
-        self._launches.append(document(plan, outcome))
-        return failure.classify(plan, outcome), outcome
+        step = step_of(plan, RUNGS[len(self._rungs)])
+        # The table of the rungs reports what succeeded.
+        outcome, causes = self._launches.follow(step, plan, self._logs / name, quiet=True)
+        return causes, outcome
 
     def _rung(self, faults: Sequence[Fault], detail: str) -> None:
         self._fall(faults)

@@ -8,7 +8,7 @@ from typing import Any
 
 from clusterctl.benchmarks.base import Fault
 from clusterctl.facts.model.health import Health
-from clusterctl.launch import failure
+from clusterctl.launch import failure, kernel_log
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.launched import document
@@ -28,12 +28,14 @@ def step_of(plan: LaunchPlan, benchmark: str) -> Step:
 class Launches:
     """Run launches and record each in the form of launch.json, with the health of the nodes before and after."""
 
-    def __init__(self, runner: Runner, starting: Callable[[LaunchPlan], None]) -> None:
+    def __init__(self, runner: Runner, starting: Callable[[LaunchPlan], None] = lambda _: None) -> None:
         """Prepare for launches; ``starting`` is called with each of them before it starts."""
         self._runner = runner
         self._starting = starting
         self._documents: list[dict[str, Any]] = []
         self._before: HostMap[Health] | None = None
+        self._pids: dict[str, set[int]] = {}
+        self._program = ""
         self._held_back: list[tuple[str, HealthEvent]] = []
         self._unread: dict[str, tuple[str, ...]] = {}
 
@@ -44,34 +46,39 @@ class Launches:
 
     def run(self, plan: LaunchPlan, step: Step, logs: Path) -> tuple[Outcome | None, tuple[Fault, ...]]:
         """Run a measured launch; without an outcome, SSH between its nodes does not work."""
-        if self._before is None:
-            self._before = self._runner.health()
         self._starting(plan)
         faults = self.unmeshed(plan)
         if faults:
             self._documents.append(document(plan, None))
             return None, faults
-        return self._followed(step, plan, logs)
+        return self.follow(step, plan, logs)
 
     def additional(self, plan: LaunchPlan, title: str, logs: Path) -> tuple[Outcome, tuple[Fault, ...]]:
         """Run a launch that explains the result of a measured one."""
         self._starting(plan)
-        return self._followed(step_of(plan, title), plan, logs)
+        return self.follow(step_of(plan, title), plan, logs)
 
     def unmeshed(self, plan: LaunchPlan) -> tuple[Fault, ...]:
         """Return why SSH between the nodes does not work, for a launcher that needs it."""
         return self._runner.check_mesh(plan).faults if plan.launcher.over_ssh else ()
 
-    def _followed(self, step: Step, plan: LaunchPlan, logs: Path) -> tuple[Outcome, tuple[Fault, ...]]:
-        """Run a launch while the viewer shows it."""
+    def follow(
+        self, step: Step, plan: LaunchPlan, logs: Path, *, quiet: bool = False
+    ) -> tuple[Outcome, tuple[Fault, ...]]:
+        """Run a launch while the viewer shows it; ``quiet``: the viewer reports no success."""
+        if self._before is None:
+            self._before = self._runner.health()
         causes: tuple[Fault, ...] | None = None
         self._runner.viewer.starting(step)
         try:
             outcome = self._runner.run(plan, logs)
             causes = failure.classify(plan, outcome)
         finally:
-            self._runner.viewer.ended(succeeded=causes == ())
+            self._runner.viewer.ended(succeeded=causes == () and not quiet)
         self._documents.append(document(plan, outcome))
+        for node, ids in kernel_log.pids(plan, outcome).items():
+            self._pids.setdefault(node, set()).update(ids)
+        self._program = plan.program[0]
         return outcome, causes
 
     def note_quotas(self, plan: LaunchPlan, used: Sequence[RankUsage]) -> None:
@@ -83,8 +90,12 @@ class Launches:
         ]
         self._unread |= cpu_quota.unread(reports, plan.node_of_rank)
 
-    def health(self) -> FleetHealth | None:
-        """Compare the health of the nodes that had ranks with the reading before the first launch."""
+    def health(self, faults: Sequence[Fault], logs: Path) -> FleetHealth | None:
+        """Compare the health of the nodes that had ranks with the reading before the first launch.
+
+        After a failure, keep in ``logs`` the lines of the kernel log of the nodes named by the faults, or of all nodes
+        if none is named, that prove a cause.
+        """
         if self._before is None:
             return None
         used = {placement["node"] for launch in self._documents for placement in launch["placements"]}
@@ -92,4 +103,7 @@ class Launches:
             HostMap({name: found for name, found in reading.items() if name in used})
             for reading in (self._before, self._runner.health())
         )
+        if faults:
+            named = {fault.node for fault in faults if fault.node is not None} or used
+            kernel_log.write(logs, sorted(named), before, after, self._pids, self._program)
         return health.fleet(before, after).including(self._held_back, self._unread)

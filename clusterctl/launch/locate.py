@@ -12,16 +12,16 @@ from clusterctl.benchmarks.base import Fault
 from clusterctl.benchmarks.locate import Located
 from clusterctl.errors import UsageError
 from clusterctl.inventory import nodeset
-from clusterctl.launch import choose, failure, pairs_apart, preflight
+from clusterctl.launch import choose, pairs_apart, preflight
 from clusterctl.launch import plan as planning
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.environment import backend
-from clusterctl.launch.launched import document
+from clusterctl.launch.launches import Launches, step_of
 from clusterctl.launch.plan import RequestPlan
 from clusterctl.launch.preflight import Needs, Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
-from clusterctl.trust import cpu_quota, health, node_differences
+from clusterctl.trust import cpu_quota, node_differences
 from clusterctl.trust.cpu_quota import HeldBack
 from clusterctl.trust.dead_pairs import DeadPairs
 from clusterctl.trust.health import FleetHealth
@@ -178,20 +178,20 @@ def run(
         )
     starting(plan)
     say(f"pairs of {counted(len(plan.placements), 'node')}, {counted(plan.np, 'rank')}, {plan.launcher.name}")
-    before = runner.health()
-    outcome = runner.run(plan, logs)
-    causes = failure.classify(plan, outcome)
-    grown = health.fleet(before, runner.health())
+    launches = Launches(runner)
+    outcome, causes = launches.follow(step_of(plan, "locate"), plan, logs)
+    grown = launches.health(causes, logs)
     located = (
         Located(RankFleet.of(plan.node_of_rank)) if causes else locate.parse(outcome.table, plan.node_of_rank)
     )
-    grown = grown.including((), cpu_quota.unread(located.quotas, plan.node_of_rank))
+    if grown is not None:
+        grown = grown.including((), cpu_quota.unread(located.quotas, plan.node_of_rank))
     apart = DeadPairs()
     if causes and len(answers) > 1 and all(cause.node is None for cause in causes):
         apart = _apart(asked, answers, runner, say)
         causes = pairs_apart.explained(causes, apart)
     return LocateRun(
-        located, *names, (document(plan, outcome),), outcome.duration_s, (*causes, *located.faults),
+        located, *names, launches.documents, outcome.duration_s, (*causes, *located.faults),
         node_differences.find(runner.facts, [answer.node for answer in answers], located.suspected, _used(answers)),
         grown, cpu_quota.held_back(located.quotas, plan.node_of_rank), apart, idle_gpus,
     )  # fmt: skip

@@ -97,7 +97,8 @@ class Measurement:
 
     def run(self) -> Measured:
         """Measure; problems on the nodes are returned as faults."""
-        return replace(self._measured(), health=self._launches.health())
+        measured = self._measured()
+        return replace(measured, health=self._launches.health(measured.faults, self._logs))
 
     def _measured(self) -> Measured:
         try:

@@ -4,6 +4,7 @@ Interface, for ``bench``, ``locate`` and everything else that measures:
 
 - ``growth(before, after)`` returns the events of one node: what grew, began or was logged between the two readings.
   What was there before is not an event.
+- ``logged(before, after)`` yields the lines of its kernel log between the two readings, with what they mean.
 - ``unread(before, after)`` returns sentences about what could not be compared; they do not make figures doubtful.
 - ``fleet(before, after)`` does both for all nodes, and ``document()`` of its value is the entry ``health`` of proofs.
 """
@@ -304,15 +305,20 @@ def _pairs(before: Health, after: Health) -> Iterator[tuple[str, str, int, int]]
                 )
 
 
-def _of_log(before: Health, after: Health) -> Iterator[HealthEvent]:
+def logged(before: Health, after: Health) -> Iterator[tuple[KernelEvent, HealthEvent]]:
+    """Yield the lines of the kernel log that were logged between two readings of one boot, with what they mean."""
     old, new = before.log.value, after.log.value
-    if new is None or (old is None and before.log.status is not ReadStatus.EMPTY):
+    if new is None or (old is None and before.log.status is not ReadStatus.EMPTY) or _rebooted(before, after):
         return
     gpus = after.gpus.or_else(()) or before.gpus.or_else(())
+    for line in _new_lines(old, new):
+        yield line, _logged(line.text, gpus)
+
+
+def _of_log(before: Health, after: Health) -> Iterator[HealthEvent]:
     # One event per meaning: a fault may be logged thousands of times.
     alike: dict[tuple[str, str], list[HealthEvent]] = {}
-    for line in _new_lines(old, new):
-        event = _logged(line.text, gpus)
+    for _, event in logged(before, after):
         alike.setdefault((event.place, event.what), []).append(event)
     for (_, what), found in alike.items():
         times = f" ({len(found)} times)" if len(found) > 1 else ""

@@ -17,7 +17,7 @@ EVENTS = (
         "Hardware Error",
         "EDAC MC[0-9]*: [0-9]* [CU]E ",
         "PCIe Bus Error",
-        "Out of memory: Killed",
+        "ut of memory: Killed",
     ),
     *("oom-kill:", "NETDEV WATCHDOG", "soft lockup", "blocked for more than"),
 )

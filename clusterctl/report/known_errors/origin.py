@@ -18,6 +18,8 @@ _HOSTS = (
     # Slurm: srun: error: host: ..., slurmstepd on a node: "*** ... ON host CANCELLED".
     re.compile(rf"(?:srun|slurmstepd): error: (?P<host>{_NAME}): (?:tasks?|Exited|Killed)"),
     re.compile(rf"\*\*\* (?:STEP|JOB) [\d.+]{{1,20}} ON (?P<host>{_NAME}) "),
+    # The kernel log of a node in a run folder: [ 1234.567890] gpu03 kernel: ...
+    re.compile(rf"^\[(?:\s{{0,8}}\d{{1,12}}\.\d{{6}}|unknown time)\] (?P<host>{_NAME}) kernel: "),
     # syslog and journalctl: Nov 21 07:00:00 host program[pid]: ..., or the same with an ISO time.
     re.compile(
         rf"^(?:[A-Z][a-z]{{2}}\s{{1,2}}\d{{1,2}} [\d:]{{8}}|\d{{4}}-\d\d-\d\dT\S{{8,24}}) (?P<host>{_NAME}) "
