@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,9 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 from clusterctl import run_ids, rundir, user_files
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
-from clusterctl.cli.failed_launch import logs_below
 from clusterctl.errors import ConfigError, UsageError
-from clusterctl.inventory.user_paths import is_file, is_folder, is_there
+from clusterctl.inventory.user_paths import is_folder, is_there
 from clusterctl.report.known_errors.binary import BinaryLogError, refuse_binary
 
 if TYPE_CHECKING:
@@ -82,6 +80,8 @@ def _folder_of_run(log: str, runs: Path | None) -> str | None:
     """Return the run folder that an argument names, if it names no file or directory; ``latest`` has logs."""
     if log == STANDARD_INPUT or is_there(log):
         return None
+    from clusterctl.report.known_errors.run_logs import logs_below
+
     root = runs or rundir.default_root()
     known = [one for one in rundir.ids(root) if log != run_ids.LATEST or logs_below(root / one)]
     # Shorter texts are parts of many ids, and rather a mistyped file name.
@@ -111,18 +111,13 @@ def _own_failures(log: str) -> list[str]:
 
 
 def _files(log: str, *, may_lack_logs: bool = False) -> list[str]:
-    """Return the files of an argument: the file itself, or the logs in a directory, sorted by name."""
+    """Return the files of an argument: the file itself, or the logs in a directory, the launcher's first."""
     if log == STANDARD_INPUT or not is_folder(log):
         return [log]
-    # Unlike Path.rglob, os.walk continues if a directory cannot be read or is removed meanwhile.
+    from clusterctl.report.known_errors.run_logs import logs_below
+
     closed: list[OSError] = []
-    there = (
-        Path(folder, name)
-        for folder, _, names in os.walk(log, onerror=closed.append)
-        for name in names
-        if name.endswith(".log")
-    )
-    found = sorted(str(path) for path in there if is_file(path))
+    found = [str(path) for path in logs_below(Path(log), closed.append)]
     for error in closed:
         console.talk(f"skipped: {error.filename}: {error.strerror}")
     if not found and not may_lack_logs:

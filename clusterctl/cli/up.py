@@ -10,6 +10,7 @@ import typer
 from clusterctl import user_files
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
+from clusterctl.cli.failed_launch import say_cause
 from clusterctl.cli.named_inventory import LocalOption, to_change
 from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
@@ -20,6 +21,7 @@ from clusterctl.report.text.table import columns
 
 if TYPE_CHECKING:
     from clusterctl.containers.up import Container, UpFailed
+    from clusterctl.documents.explain import KnownCause
     from clusterctl.inventory.model import Inventory, Node
     from clusterctl.rundir import RunDir
 
@@ -189,11 +191,14 @@ def _say_failed(error: UpFailed, run: RunDir, as_json: bool) -> int:
     unreachable = all(not failure.kind.answered for failure in error.failures.values())
     code = 5 if unreachable else error.exit_code
     failed = tuple(NotStarted(name=name, error=f.message, hint=f.hint) for name, f in error.failures.items())
-    document = Up(run=run.id, failed=failed, left=tuple(sorted(error.left))).document()
+    cause = _cause_of(error, run)
+    document = Up(run=run.id, failed=failed, left=tuple(sorted(error.left)), cause=cause).document()
     run.write("launch", document)
     if as_json:
         console.emit_json(document)
     say_failures(error.failures)
+    if cause is not None:
+        say_cause(cause, run)
     if error.left:
         left = nodeset.fold(list(error.left))
         console.error(f"containers may still run on {left}; to remove them: clusterctl down --run {run.id}")
@@ -202,3 +207,16 @@ def _say_failed(error: UpFailed, run: RunDir, as_json: bool) -> int:
     else:
         console.error("all changes were rolled back on the nodes")
     return code
+
+
+def _cause_of(error: UpFailed, run: RunDir) -> KnownCause | None:
+    """Keep what each node reported as a log of the run, and return the known cause in it."""
+    from clusterctl.report.known_errors.run_logs import cause_in
+    from clusterctl.rundir import own_file, write_atomically
+
+    logs = run.folder("logs")
+    for name, failure in error.failures.items():
+        log = logs / f"{name}.log"
+        with own_file(log):
+            write_atomically(log, f"{failure.message}\n".encode(errors="replace"))
+    return cause_in(run.path)

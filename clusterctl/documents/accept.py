@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from clusterctl.documents.base import Document, Part
+from clusterctl.documents.base import Document, Part, Sparse
+from clusterctl.documents.explain import KnownCause
 from clusterctl.documents.words import NodeError
 
 
@@ -107,15 +108,19 @@ class AcceptRowTitle(Part):
     also_measured_by: str | None
 
 
-class Accept(Document):
+class Accept(Sparse, Document):
     """``clusterctl accept --json``: the verdicts of all rows on all nodes; ``accepted`` names the accepted nodes.
 
     ``false_alarms_per_run`` is the share of healthy fleets in which the comparison between nodes may name one.
+    ``cause`` is the known cause in the logs of programs and launches that failed; omitted without one.
     """
+
+    OPTIONAL: ClassVar = frozenset({"cause"})
 
     schema_: Literal["clusterctl.accept/1"] = Field(default="clusterctl.accept/1", alias="schema")
     run: str
     status: AcceptStatus
+    cause: KnownCause | None = None
     tier: Tier
     repeats: int
     duration_s: float

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
+from clusterctl.documents.explain import KnownCause
 from clusterctl.documents.kinds import ComparisonWord, FaultKind
 from clusterctl.documents.words import Success
 
@@ -177,10 +178,11 @@ class BenchResult(Sparse, Document):
     """``clusterctl bench --json``; also ``results.json`` of its run.
 
     ``proof`` has the placement of the ranks, their devices and library, and the failures. ``avg_busbw_gbps`` is the
-    average bus bandwidth of nccl-tests, over all rows and both halves; omitted without rows.
+    average bus bandwidth of nccl-tests, over all rows and both halves; omitted without rows. ``cause`` is the known
+    cause of a failure in the run's logs; omitted without one.
     """
 
-    OPTIONAL: ClassVar = frozenset({"avg_busbw_gbps"})
+    OPTIONAL: ClassVar = frozenset({"avg_busbw_gbps", "cause"})
 
     schema_: Literal["clusterctl.bench/1"] = Field(default="clusterctl.bench/1", alias="schema")
     run: str
@@ -188,6 +190,7 @@ class BenchResult(Sparse, Document):
     library: str | None
     launcher: str | None
     status: BenchStatus
+    cause: KnownCause | None = None
     rows: tuple[ResultRow, ...] = ()
     avg_busbw_gbps: float | None = None
     points: tuple[ResultPoint, ...] = ()

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
+from clusterctl.documents.explain import KnownCause
 
 
 class StartedContainer(Part):
@@ -33,10 +34,10 @@ class Up(Document, Sparse):
     """``clusterctl up --json``; also ``launch.json`` of its run.
 
     ``inventory`` and ``nodes`` are present if all containers started; otherwise ``failed``, and in ``left`` the nodes
-    on which a container may still run.
+    on which a container may still run. ``cause`` is the known cause in what the nodes reported; omitted without one.
     """
 
-    OPTIONAL: ClassVar = frozenset({"inventory", "nodes", "failed", "left"})
+    OPTIONAL: ClassVar = frozenset({"inventory", "nodes", "failed", "left", "cause"})
 
     schema_: Literal["clusterctl.up/1"] = Field(default="clusterctl.up/1", alias="schema")
     run: str
@@ -44,6 +45,7 @@ class Up(Document, Sparse):
     nodes: tuple[StartedContainer, ...] | None = None
     failed: tuple[NotStarted, ...] | None = None
     left: tuple[str, ...] | None = None
+    cause: KnownCause | None = None
 
 
 class NotRemoved(Part):

@@ -45,6 +45,19 @@ class KnownError(Part):
     check: str | None
 
 
+class KnownCause(Part):
+    """The most likely known cause of a failed run in its own logs, as ``explain`` names it.
+
+    ``log`` is its first line; the file's name is relative to the run folder.
+    """
+
+    id: str
+    hosts: tuple[str, ...]
+    cause: str
+    fix: str
+    log: LogLine
+
+
 class Explain(Document):
     """``clusterctl explain --json``; ``summary`` is the number of findings of each role."""
 

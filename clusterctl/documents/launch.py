@@ -9,6 +9,7 @@ from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
 from clusterctl.documents.bench import Fault
+from clusterctl.documents.explain import KnownCause
 from clusterctl.documents.words import Success
 
 
@@ -84,14 +85,20 @@ class Rung(Part):
     detail: str
 
 
-class Preflight(Document):
-    """``clusterctl bench --preflight --json``; also ``preflight.json`` of its run."""
+class Preflight(Sparse, Document):
+    """``clusterctl bench --preflight --json``; also ``preflight.json`` of its run.
+
+    ``cause`` is the known cause of a failure in the run's logs; omitted without one.
+    """
+
+    OPTIONAL: ClassVar = frozenset({"cause"})
 
     schema_: Literal["clusterctl.preflight/1"] = Field(default="clusterctl.preflight/1", alias="schema")
     run: str
     library: str | None
     launcher: str | None
     status: Success
+    cause: KnownCause | None = None
     rungs: tuple[Rung, ...]
     failures: tuple[Fault, ...]
 

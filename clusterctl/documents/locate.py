@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from clusterctl.documents.base import Document, Part
+from clusterctl.documents.base import Document, Part, Sparse
 from clusterctl.documents.bench import Fault
+from clusterctl.documents.explain import KnownCause
 
 
 class LocateStatus(str, Enum):
@@ -206,12 +207,18 @@ class FactDifference(Part):
     others: str
 
 
-class Locate(Document):
-    """What ``locate`` measured and named; ``rates`` has every rank, ``suspects`` those that were tested again."""
+class Locate(Sparse, Document):
+    """What ``locate`` measured and named; ``rates`` has every rank, ``suspects`` those that were tested again.
+
+    ``cause`` is the known cause of a failure in the run's logs; omitted without one.
+    """
+
+    OPTIONAL: ClassVar = frozenset({"cause"})
 
     schema_: Literal["clusterctl.locate/1"] = Field(default="clusterctl.locate/1", alias="schema")
     run: str
     status: LocateStatus
+    cause: KnownCause | None = None
     library: str | None
     launcher: str | None
     nodes: int

@@ -9,7 +9,8 @@ import typer
 
 from clusterctl.cli import console, report_files, times
 from clusterctl.cli import options as cli
-from clusterctl.documents.accept import Tier
+from clusterctl.cli.failed_launch import say_cause
+from clusterctl.documents.accept import RowStatus, Tier
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def accept(
     if hostfile is not None and ended.accepted:
         _write_hostfile(hostfile, session.inventory, ended)
     draining.apply(drain, draining.of_accept(ended), ended.run, as_json=as_json)
+    if any(row.status in (RowStatus.FAIL, RowStatus.NOT_RUN) for node in ended.nodes for row in node.rows):
+        say_cause(ended.cause, started.run)
     console.talk(f"run folder: {started.run.path}")
     raise typer.Exit(documents.exit_code(ended, strict=strict))
 

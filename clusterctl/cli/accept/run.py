@@ -161,6 +161,7 @@ def carry_out(started: AcceptRun, session: Session, *, all_at_once: bool) -> Acc
     from clusterctl.acceptance.judge import judge
     from clusterctl.acceptance.outcomes import OutcomeFile
     from clusterctl.facts.document import fleet_to_document
+    from clusterctl.report.known_errors.run_logs import cause_in
 
     run, limits, began = started.run, started.limits, time.monotonic()
     rows = rows_of(started.request)
@@ -187,10 +188,11 @@ def carry_out(started: AcceptRun, session: Session, *, all_at_once: bool) -> Acc
         interrupt.tell(again)
         raise
     judged = judge(outcomes.all, limits)
+    failed = [one.log for one in outcomes.all if one.log and (one.failed or one.not_run)]
     names = [node.name for node in started.inventory.nodes]
     found = documents.document(
         run.id, started.request, rows, names, judged, facts.failures, time.monotonic() - began
-    )
+    ).model_copy(update={"cause": cause_in(run.path, failed) if failed else None})
     run.write("results", found.document())
     return found
 

@@ -10,6 +10,7 @@ from clusterctl.cli.failed_launch import say_cause
 
 if TYPE_CHECKING:
     from clusterctl.cli.session import Session
+    from clusterctl.documents.explain import KnownCause
     from clusterctl.launch.ladder import Climbed
     from clusterctl.launch.request import Request
 
@@ -21,6 +22,7 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     from clusterctl.documents.launch import Launch
     from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.ladder import Ladder
+    from clusterctl.report.known_errors.run_logs import cause_in
     from clusterctl.report.text.failures import fault_hints
     from clusterctl.results.model import exit_code, fault_document
     from clusterctl.rundir import RunDir
@@ -30,7 +32,8 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     with LiveRun() as live, terminable(), runner_of(session, folder, live) as runner:
         climbed = Ladder(request, runner, folder.folder("logs")).climb()
     folder.write("launch", Launch.model_validate({"launches": climbed.launches}).document())
-    found = document(climbed, folder.id)
+    cause = cause_in(folder.path) if climbed.faults else None
+    found = document(climbed, folder.id, cause)
     folder.write("preflight", found)
     if as_json:
         console.emit_json(found)
@@ -40,12 +43,12 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
         console.talk(f"hint: {hint}")
     say_without(climbed.faults, session.inventory.nodes)
     if climbed.faults:
-        say_cause(folder.path)
+        say_cause(cause, folder)
     console.talk(f"run folder: {folder.path}")
     return exit_code(climbed.faults)
 
 
-def document(climbed: Climbed, run_id: str) -> dict[str, Any]:
+def document(climbed: Climbed, run_id: str, cause: KnownCause | None) -> dict[str, Any]:
     """Return the command's JSON document."""
     from clusterctl.documents.launch import Preflight, Rung, RungStatus
     from clusterctl.documents.words import Success
@@ -56,6 +59,7 @@ def document(climbed: Climbed, run_id: str) -> dict[str, Any]:
         library=climbed.library,
         launcher=climbed.launcher,
         status=Success.FAILED if climbed.faults else Success.OK,
+        cause=cause,
         rungs=tuple(
             Rung(name=rung.name, status=RungStatus(rung.status), detail=rung.detail) for rung in climbed.rungs
         ),

@@ -117,6 +117,7 @@ def measure(
     from clusterctl.launch.interleave import Interleaved, interleave
     from clusterctl.launch.measure import Measurement
     from clusterctl.launch.measured import Measured
+    from clusterctl.report.known_errors.run_logs import cause_in
     from clusterctl.results.model import from_measured
     from clusterctl.results.variants import from_interleaved
     from clusterctl.rundir import RunDir
@@ -155,6 +156,8 @@ def measure(
         if isinstance(measured, Measured)
         else from_interleaved(measured, run.id)
     )
+    if measured.faults:
+        result = result.model_copy(update={"cause": cause_in(run.path)})
     result = bench_topology.kept(run, runner, result, measured.launches)
     result = bench_trust.held_against(result, baseline)
     document = result.document()
@@ -187,7 +190,7 @@ def say_end(ended: Ended) -> None:
         console.talk(line)
     say_without(ended.faults, ended.nodes)
     if ended.faults:
-        say_cause(ended.run.path)
+        say_cause(ended.result.cause, ended.run)
     console.talk(f"run folder: {ended.run.path}")
 
 

@@ -15,6 +15,7 @@ from clusterctl.cli.terminal import interrupt
 
 if TYPE_CHECKING:
     from clusterctl.cli.session import Session
+    from clusterctl.documents.explain import KnownCause
     from clusterctl.documents.locate import Locate
     from clusterctl.launch.base import LaunchPlan
     from clusterctl.launch.locate import LocateRun
@@ -103,6 +104,7 @@ def locate(
     from clusterctl.cli.session import open_session
     from clusterctl.launch import choose
     from clusterctl.launch import locate as launching
+    from clusterctl.report.known_errors.run_logs import cause_in
     from clusterctl.report.text import locate as report
     from clusterctl.results import locate as results
     from clusterctl.results import locate_history
@@ -119,6 +121,8 @@ def locate(
     asked = launching.request(library, np, launcher, timeout_s, message_bytes)
     run, found = _measured(session, asked, runs, label, repeat_s)
     document = results.document(found, run.id)
+    if found.faults:
+        document = document.model_copy(update={"cause": cause_in(run.path)})
     run.write("results", document.document())
     told = locate_history.lines(locate_history.before(runs, document))
     if as_json:
@@ -129,7 +133,7 @@ def locate(
         _write_hostfile(hostfile_without, session, document)
     if html is not None:
         _write_page(html, document, told)
-    _say_failures(run, found, session)
+    _say_failures(run, found, document.cause, session)
     draining.apply(drain, draining.of_locate(document), run.id, as_json=as_json)
     raise typer.Exit(results.exit_code(found))
 
@@ -176,7 +180,7 @@ def _measured(
     return run, found
 
 
-def _say_failures(run: RunDir, found: LocateRun, session: Session) -> None:
+def _say_failures(run: RunDir, found: LocateRun, cause: KnownCause | None, session: Session) -> None:
     from clusterctl.cli.bench.run import say_without
     from clusterctl.report.text.failures import fault_lines
     from clusterctl.results.model import fault_document
@@ -185,7 +189,7 @@ def _say_failures(run: RunDir, found: LocateRun, session: Session) -> None:
         console.talk(line)
     say_without(found.faults, session.inventory.nodes)
     if found.faults:
-        say_cause(run.path)
+        say_cause(cause, run)
     console.talk(f"run folder: {run.path}")
 
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from clusterctl.documents.explain import Explain, KnownError, LogRead
+from clusterctl.documents.explain import Explain, KnownCause, KnownError, LogRead
 from clusterctl.documents.explain import LogLine as ShownLine
 from clusterctl.documents.kinds import ErrorRole
 from clusterctl.inventory import nodeset
@@ -93,18 +93,14 @@ def _places(finding: dict[str, Any], several_files: bool) -> str:
     return place
 
 
-def cause_lines(findings: Iterable[Occurrence]) -> list[str]:
-    """Return the first defect or cause of findings: cause, fix and line of the log; empty without one."""
-    for found in findings:
-        if found.entry.role in (ErrorRole.FAULT, ErrorRole.CAUSE):
-            first = found.first
-            where = nodeset.fold(list(found.hosts)[:_SHOWN_PLACES])
-            return [
-                f"cause: {found.entry.id}{f' on {where}' if where else ''}: {found.entry.cause}",
-                f"fix: {found.entry.fix}",
-                f"log: {first.file}:{first.number}: {first.text}",
-            ]
-    return []
+def cause_lines(cause: KnownCause) -> list[str]:
+    """Return the cause of a failed run: what it is, its fix, and the line of the log."""
+    where = nodeset.fold(cause.hosts[:_SHOWN_PLACES])
+    return [
+        f"cause: {cause.id}{f' on {where}' if where else ''}: {cause.cause}",
+        f"fix: {cause.fix}",
+        f"log: {cause.log.file}:{cause.log.line}: {cause.log.text}",
+    ]
 
 
 def _in_full(finding: dict[str, Any], width: int, several_files: bool) -> list[str]:

@@ -13,6 +13,8 @@ import pytest
 
 from clusterctl.cli import main as cli
 from clusterctl.cli.failed_launch import say_cause
+from clusterctl.report.known_errors.run_logs import cause_in
+from clusterctl.rundir import RunDir
 
 ERROR = "gpu02:5120:5166 [0] misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory"
 ERROR += "\n"
@@ -120,7 +122,7 @@ def test_a_folder_that_may_not_be_looked_into_is_named(
         onerror(PermissionError(13, "Permission denied", f"{top}/closed"))
 
     (tmp_path / "a.log").write_text(ERROR)
-    monkeypatch.setattr("clusterctl.cli.explain.os.walk", walk)
+    monkeypatch.setattr("clusterctl.report.known_errors.run_logs.os.walk", walk)
     assert cli.main(["explain", str(tmp_path)]) == 0
     assert capsys.readouterr().err == f"skipped: {tmp_path}/closed: Permission denied\n"
 
@@ -213,7 +215,7 @@ def test_a_failed_launch_names_the_known_cause_of_its_logs(
     log = tmp_path / "logs" / "launcher.log"
     lines = [f"ssh: Could not resolve hostname gpu{i:02d}: Name or service not known\n" for i in (5, 6)]
     log.write_text("".join(lines))
-    say_cause(tmp_path)
+    say_cause(cause_in(tmp_path), RunDir(tmp_path))
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("cause: ssh-resolve on gpu[05-06]: The name is missing")
     assert said[1].startswith("fix: Put addresses into the inventory")
@@ -225,7 +227,26 @@ def test_a_failed_launch_reads_the_end_of_a_long_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "rank-0.log").write_text(ERROR + "fine\n" * 1_000_000 + "RuntimeError: CUDA out of memory\n")
-    say_cause(tmp_path)
+    say_cause(cause_in(tmp_path), RunDir(tmp_path))
     said = capsys.readouterr().err
     assert "log: rank-0.log:1000002: RuntimeError: CUDA out of memory" in said
     assert "nccl-memlock" not in said
+
+
+def test_the_cause_of_some_logs_is_not_that_of_others(tmp_path: Path) -> None:
+    for row in ("preflight", "collective"):
+        (tmp_path / "logs" / row).mkdir(parents=True)
+    (tmp_path / "logs" / "preflight" / "launcher.log").write_text("ssh: Could not resolve hostname gpu05\n")
+    (tmp_path / "logs" / "gpu-gemm.log").write_text(ERROR)
+    assert cause_in(tmp_path, ["logs/collective"]) is None
+    found = cause_in(tmp_path, ["logs/collective", "logs/gpu-gemm.log", "logs/gone.log"])
+    assert found is not None
+    assert (found.id, found.hosts, found.log.file) == ("nccl-memlock", ("gpu02",), "logs/gpu-gemm.log")
+
+
+def test_a_line_of_a_kept_kernel_log_names_its_node(tmp_path: Path) -> None:
+    kill = "Out of memory: Killed process 2334 (python3) total-vm:346800kB"
+    (tmp_path / "kernel-gpu02.log").write_text(f"[  152.655906] gpu02 kernel: {kill}\n")
+    found = cause_in(tmp_path)
+    assert found is not None
+    assert (found.id, found.hosts) == ("kernel-oom-kill", ("gpu02",))
