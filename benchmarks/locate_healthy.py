@@ -1,4 +1,4 @@
-"""How many of many real runs of ``locate`` name something on a healthy fleet; the bound is 2 of 1000.
+"""How many of many real runs of ``locate`` name something on a healthy fleet; the bound is 3 of 1000.
 
 The nodes are network namespaces of this machine with two shaped rails each (needs root, ip, tc, sshd and mpirun). What
 else runs here takes time from single ranks, which is what ``locate`` looks for: a busy machine is the harder test.

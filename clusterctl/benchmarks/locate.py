@@ -1,13 +1,14 @@
 """The argv of the program behind ``locate``, and the verdict that its rates lead to.
 
-The program writes rates only. They are put through the same search here, so that a node cannot name another one.
+Each rank writes its own rates only. They are put through the same search here, so that a node cannot name another one.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from clusterctl.benchmarks import cpu_quota
@@ -17,14 +18,17 @@ from clusterctl.benchmarks.locate_windows import LowWindow, low_windows
 from clusterctl.foreign import NotUnderstood, json_value, lines
 from clusterctl.visible import one_line_texts
 from clusterctl.workloads.locate import alone, cause
+from clusterctl.workloads.locate import ends as both_ends
 from clusterctl.workloads.locate import intermittent as intermittent_of
 from clusterctl.workloads.locate.alone import Alone
 from clusterctl.workloads.locate.cause import Examined
+from clusterctl.workloads.locate.ends import Ends, EndsApart
 from clusterctl.workloads.locate.fleet import RankFleet
 from clusterctl.workloads.locate.intermittent import Intermittent
 from clusterctl.workloads.locate.rounds import Pair
 from clusterctl.workloads.locate.search import search
 from clusterctl.workloads.locate.verdict import LocateVerdict, SuspectState, Values
+from clusterctl.workloads.rank_values import DEVICE_CHARACTERS
 from clusterctl.workloads.records import MARK
 
 SEED = 20260
@@ -66,16 +70,19 @@ class Located:
     unlike: tuple[Unlike, ...] = ()
     quotas: tuple[RankQuotas | None, ...] = ()
     """The CPU quotas of each rank; empty if the run did not reach its end."""
+    apart: tuple[EndsApart, ...] = ()
+    """Pairs whose ends report different rates, which therefore say nothing about their nodes."""
 
     @property
     def suspected(self) -> frozenset[str]:
-        """Return the nodes that were named, alone, in pairs, as the end of a link, or with ``--for``."""
+        """Return the nodes that were named: alone, in pairs, as an end of a link, with ``--for``, or as at fault."""
         findings = self.verdict.named if self.verdict is not None else ()
         alone_ = [self.fleet.where(one.rank)[0] for one in self.alone if one.status is SuspectState.NAMED]
         nodes = (
             *alone_,
             *(node for one in findings for node in one.nodes),
             *(one.node for one in self.intermittent),
+            *(one.at_fault for one in self.apart if one.at_fault is not None),
         )
         return frozenset(self.fleet.names[node] for node in nodes)
 
@@ -99,81 +106,171 @@ def words(
     return (*chosen, *(("--rails", ",".join(rails)) if rails else ()), *repeated, "-T", f"{timeout_s:g}")
 
 
-def parse(text: str, node_of_rank: Sequence[str], *, pairs_only: bool = False) -> Located:
-    """Return the verdict for the records in rank 0's stdout; ``node_of_rank``: the names of the launch.
+def parse(
+    stdout_by_rank: Mapping[int, str], node_of_rank: Sequence[str], *, pairs_only: bool = False
+) -> Located:
+    """Return the verdict for the records in the ranks' stdout; ``node_of_rank``: the names of the launch.
 
     ``pairs_only``: the run examined no causes.
     """
     fleet = RankFleet.of(node_of_rank)
     try:
-        return _replayed(_records(text), fleet, len(node_of_rank), pairs_only=pairs_only)
+        own = [_own_records(stdout_by_rank.get(rank, ""), rank) for rank in range(len(node_of_rank))]
+        return _replayed(own, fleet, pairs_only=pairs_only)
     except (NotUnderstood, AttributeError, LookupError, TypeError, ValueError) as error:
         fault = Fault(
             FaultKind.UNPARSABLE,
             f"the rates of the run cannot be used: {error!s:.200}",
-            hint="the records are in rank-0.log below logs/ in the run folder",
+            hint="each rank's records are in its rank-N.log below logs/ in the run folder",
         )
         return Located(fleet, faults=(fault,))
 
 
-def _records(text: str) -> list[dict[str, Any]]:
-    found = []
+@dataclass(slots=True)
+class _OwnRecords:
+    """What one rank wrote about itself: its device, its rates alone, and whom it met in each round of each kind."""
+
+    rank: int
+    device: str = ""
+    windows: list[dict[str, float]] = field(default_factory=list)
+    met: dict[str, list[tuple[int, float] | None]] = field(
+        default_factory=lambda: {kind: [] for kind in ("round", "cause", "repeated")}
+    )
+    quota: object = None
+    ended: bool = False
+
+
+def _own_records(text: str, rank: int) -> _OwnRecords:
+    """Read the records of one rank; those that name another rank do not count."""
+    own = _OwnRecords(rank)
+    count = 0
     for line in lines(text):
         before, mark, rest = line.partition(MARK)
-        if mark and not before.strip():
-            record = one_line_texts(json_value(rest))
-            if isinstance(record, dict) and str(record.get("kind", "")).startswith("locate-"):
-                found.append(record)
-        if len(found) > _MOST_RECORDS:
-            raise NotUnderstood(f"more than {_MOST_RECORDS} records")
-    return found
+        if not mark or before.strip():
+            continue
+        record = one_line_texts(json_value(rest))
+        if not isinstance(record, dict) or record.get("rank") != rank or type(record["rank"]) is not int:
+            continue
+        kind = str(record.get("kind", "")).removeprefix("locate-")
+        if kind == "start":
+            own.device = _device(record["device"])
+        elif kind == "window":
+            own.windows.append({str(name): _rate(rate) for name, rate in record["rates"].items()})
+        elif kind in own.met:
+            own.met[kind] += map(_met, record["met"])
+        elif kind == "end":
+            own.quota, own.ended = record.get("quota"), True
+        count = len(own.windows) + sum(map(len, own.met.values()))
+        if count > _MOST_RECORDS:
+            raise NotUnderstood(f"rank {rank} wrote more than {_MOST_RECORDS} rates")
+    return own
 
 
-def _replayed(
-    records: Sequence[dict[str, Any]], fleet: RankFleet, ranks: int, *, pairs_only: bool
-) -> Located:
-    kinds = [record["kind"] for record in records]
-    devices: list[Any] = next(
-        (record["devices"] for record in records if record["kind"] == "locate-devices"), []
-    )
-    if len(devices) not in (0, ranks) or not all(isinstance(device, str) for device in devices):
-        raise NotUnderstood(f"{len(devices)} devices for {ranks} ranks")
-    windows = [_window(record["rates"], ranks) for record in records if record["kind"] == "locate-window"]
-    rounds = [record["rates"] for record in records if record["kind"] == "locate-round"]
+def _device(value: object) -> str:
+    if not isinstance(value, str):
+        raise NotUnderstood("a device is not a text")
+    return value[:DEVICE_CHARACTERS]
+
+
+def _met(entry: object) -> tuple[int, float] | None:
+    if entry is None:
+        return None
+    if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) is not int:
+        raise NotUnderstood(f"{entry!r:.40} is not a rank and its rate")
+    return entry[0], _rate(entry[1])
+
+
+def _replayed(own: Sequence[_OwnRecords], fleet: RankFleet, *, pairs_only: bool) -> Located:
+    windows = _windows(own)
+    ends = _EndsOfRun(own, fleet)
+    known = windows and all(one.device for one in own)
+    devices = tuple(one.device for one in own) if known else ()
     slow = _drive(alone.judge(devices), windows, lambda window, _: window) if windows else ()
-    verdict = _drive(search(len(fleet.ranks), SEED), rounds, _values)
-    tests = [record["rates"] for record in records if record["kind"] == "locate-cause"]
+    rounds = ends.count("round")
+    verdict = _drive(
+        search(len(fleet.ranks), SEED), rounds, lambda at, planned: ends.values("round", at, planned)
+    )
     examined: tuple[Examined, ...] | None = () if pairs_only else None
     if verdict is not None and not pairs_only:
-        probes = cause.examine(verdict.named, len(fleet.ranks), SEED)
-        examined = _drive(probes, tests, lambda rates, probe: _values(rates, probe.planned))
-    if verdict is None or slow is None or examined is None or "locate-end" not in kinds:
+        examined = _drive(
+            cause.examine(verdict.named, len(fleet.ranks), SEED),
+            ends.count("cause"),
+            lambda at, probe: ends.values("cause", at, probe.planned, probe.place),
+        )
+    silent = [one.rank for one in own if not one.ended]
+    if verdict is None or slow is None or examined is None or silent:
+        said = (
+            f": rank {silent[0]} did not write its last record" if silent and len(silent) < len(own) else ""
+        )
         fault = Fault(
             FaultKind.UNPARSABLE,
-            f"the run ended after {len(windows)} windows and {len(rounds)} rounds, before its verdict",
+            f"the run ended after {len(windows)} windows and {len(rounds)} rounds, before its verdict{said}",
             hint="see the ranks' logs below logs/ in the run folder",
         )
-        return Located(fleet, devices=tuple(devices), windows=len(windows), faults=(fault,))
-    again = [record["rates"] for record in records if record["kind"] == "locate-repeated"]
+        return Located(fleet, devices=devices, windows=len(windows), faults=(fault,))
     seen = [
-        _values(rates, intermittent_of.plan(len(fleet.ranks), number)) for number, rates in enumerate(again)
+        ends.values("repeated", at, intermittent_of.plan(len(fleet.ranks), at))
+        for at in ends.count("repeated")
     ]
     often = intermittent_of.judge(seen)
     unlike = _unlike(devices)
     verdict, often = _without_unlike(verdict, often, devices, fleet)
     return Located(
-        fleet, verdict, examined, slow, len(windows), low_windows(windows), often, len(seen), tuple(devices),
-        unlike=unlike, quotas=_quotas(records, ranks),
+        fleet, verdict, examined, slow, len(windows), low_windows(windows), often, len(seen), devices,
+        unlike=unlike, quotas=cpu_quota.of_reports(one.quota for one in own), apart=both_ends.apart(ends.rounds),
     )  # fmt: skip
 
 
-def _quotas(records: Sequence[dict[str, Any]], ranks: int) -> tuple[RankQuotas | None, ...]:
-    reports = next((record["ranks"] for record in records if record["kind"] == "locate-quotas"), None)
-    if reports is None:
-        return (None,) * ranks
-    if not isinstance(reports, list) or len(reports) != ranks:
-        raise NotUnderstood(f"the CPU quotas of {ranks} ranks were expected")
-    return cpu_quota.of_reports(reports)
+class _EndsOfRun:
+    """The rates of all pairs, each from the records of both of its ranks."""
+
+    def __init__(self, own: Sequence[_OwnRecords], fleet: RankFleet) -> None:
+        self._own, self._fleet = own, fleet
+        self.rounds: list[Ends] = []
+        """The rounds of the search, as both ends report them."""
+
+    def count(self, kind: str) -> range:
+        """Return the rounds of a kind; raise NotUnderstood if a rank wrote more or fewer than most."""
+        counts = [len(one.met[kind]) for one in self._own]
+        most = statistics.mode(counts)
+        strange = next((rank for rank, count in enumerate(counts) if count != most), None)
+        if strange is not None and all(one.ended for one in self._own):
+            raise NotUnderstood(f"rank {strange} wrote {counts[strange]} rounds, and most ranks {most}")
+        return range(min(counts))
+
+    def values(self, kind: str, at: int, planned: Sequence[Pair], place: int | None = None) -> Values:
+        """Return what both ends agree on; raise NotUnderstood if a rank met another one than its rates lead to."""
+        found: Ends = {}
+        for key, (low, high) in self._fleet.meetings(planned, place).items():
+            found[key] = self._rate_with(kind, at, low, high), self._rate_with(kind, at, high, low)
+        if kind == "round":
+            self.rounds.append(found)
+        return both_ends.agreed(found)
+
+    def _rate_with(self, kind: str, at: int, rank: int, peer: int) -> float:
+        met = self._own[rank].met[kind][at]
+        if met is None or met[0] != peer:
+            other = "none" if met is None else f"rank {met[0]}"
+            raise NotUnderstood(
+                f"rank {rank} met {other} where the rates that the ranks wrote lead to rank {peer}: "
+                "a rank sent other rates than it wrote"
+            )
+        return met[1]
+
+
+def _windows(own: Sequence[_OwnRecords]) -> list[alone.Window]:
+    """Return the rates of each window; raise NotUnderstood if the ranks wrote different ones."""
+    count = min(len(one.windows) for one in own) if own else 0
+    found = []
+    for at in range(count):
+        measures = own[0].windows[at].keys()
+        for one in own:
+            if one.windows[at].keys() != measures:
+                raise NotUnderstood(f"rank {one.rank} measured something else alone than rank 0")
+        found.append({(name, one.rank): one.windows[at][name] for name in measures for one in own})
+    if all(one.ended for one in own) and any(len(one.windows) != count for one in own):
+        raise NotUnderstood("the ranks wrote different numbers of windows")
+    return found
 
 
 def _unlike(devices: Sequence[str]) -> tuple[Unlike, ...]:
@@ -237,18 +334,3 @@ def _rate(value: object) -> float:
     if type(value) not in (int, float) or not 0 <= value <= _MOST:  # type: ignore[operator]
         raise NotUnderstood(f"{value!r:.40} is not a rate")
     return float(value)  # type: ignore[arg-type]
-
-
-def _window(rates: dict[str, list[Any]], ranks: int) -> alone.Window:
-    if not all(len(own) == ranks for own in rates.values()):
-        raise NotUnderstood("a window without the rates of all ranks")
-    return {(measure, rank): _rate(own[rank]) for measure, own in rates.items() for rank in range(ranks)}
-
-
-def _values(rates: Sequence[Any], planned: Sequence[Pair]) -> Values:
-    allowed, values = set(planned), {}
-    for low, high, place, rate in rates:
-        if (low, high) not in allowed or type(place) is not int or not 0 <= place < 1024:
-            raise NotUnderstood(f"nodes {low!r:.20} and {high!r:.20} do not meet in this round")
-        values[(low, high), place] = _rate(rate)
-    return values

@@ -148,6 +148,20 @@ class PairRate(Part):
     gbps: float
 
 
+class EndsDiffer(Part):
+    """A pair whose two ranks report different rates in most rounds, so that it says nothing about its nodes.
+
+    ``gbps`` are the medians in the order of ``nodes``. ``at_fault`` is the node that differs from most of its partners,
+    which agree with each other; None: it is not known which of the two.
+    """
+
+    nodes: tuple[str, str]
+    place: int
+    interface: str | None
+    gbps: tuple[float, float]
+    at_fault: str | None
+
+
 class PairAlone(Part):
     """Two nodes that ran alone after a launch of all nodes failed and named none; ``why`` is None if they worked."""
 
@@ -237,6 +251,7 @@ class Locate(Sparse, Document):
     slow_rails: tuple[SlowRail, ...]
     rates: tuple[BestRate, ...]
     pairs: tuple[PairRate, ...] = ()
+    ends_differ: tuple[EndsDiffer, ...] = ()
     differences: tuple[FactDifference, ...] = ()
     unlike: tuple[UnlikeDevice, ...] = ()
     held_back: tuple[CpuHeldBack, ...] = ()

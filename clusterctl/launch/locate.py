@@ -182,7 +182,9 @@ def run(
     outcome, causes = launches.follow(step_of(plan, "locate"), plan, logs)
     grown = launches.health(causes, logs)
     located = (
-        Located(RankFleet.of(plan.node_of_rank)) if causes else locate.parse(outcome.table, plan.node_of_rank)
+        Located(RankFleet.of(plan.node_of_rank))
+        if causes
+        else locate.parse(outcome.stdout_by_rank, plan.node_of_rank)
     )
     if grown is not None:
         grown = grown.including((), cpu_quota.unread(located.quotas, plan.node_of_rank))

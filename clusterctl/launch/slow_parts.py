@@ -97,7 +97,7 @@ def parse(
     launched: LaunchPlan, outcome: Outcome, rails: Sequence[str]
 ) -> tuple[tuple[SlowPart, ...] | None, Located]:
     """Return what was confirmed as slow, None if the run did not reach its end."""
-    found = records.parse(outcome.table, launched.node_of_rank, pairs_only=True)
+    found = records.parse(outcome.stdout_by_rank, launched.node_of_rank, pairs_only=True)
     if found.verdict is None:
         return None, found
     return tuple(

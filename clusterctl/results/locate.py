@@ -5,6 +5,7 @@ from __future__ import annotations
 from clusterctl.documents.locate import (
     BestRate,
     CpuHeldBack,
+    EndsDiffer,
     FactDifference,
     Locate,
     LocateStatus,
@@ -59,8 +60,8 @@ def document(found: LocateRun, run: str) -> Locate:
         windows=located.windows,
         repeated=located.repeated,
         duration_s=round(found.duration_s, 3),
-        # The ranks alone, the pairs, and the repeated rounds are a test each.
-        false_alarms_per_run=(2 + bool(located.repeated)) * ALPHA,
+        # The ranks alone, the pairs, their two ends, and the repeated rounds are a test each.
+        false_alarms_per_run=(3 + bool(located.repeated)) * ALPHA,
         suspects=tuple(
             Suspect(
                 nodes=tuple(fleet.names[node] for node in one.nodes), place=one.place, interface=rail(one.place),
@@ -110,6 +111,14 @@ def document(found: LocateRun, run: str) -> Locate:
             PairRate(nodes=(fleet.names[low], fleet.names[high]), place=place, gbps=rate)
             for ((low, high), place), rate in sorted(verdict.pairs.items())
         ),
+        ends_differ=tuple(
+            EndsDiffer(
+                nodes=(fleet.names[one.nodes[0]], fleet.names[one.nodes[1]]), place=one.place,
+                interface=rail(one.place), gbps=one.gbps,
+                at_fault=fleet.names[one.at_fault] if one.at_fault is not None else None,
+            )
+            for one in located.apart
+        ),
         differences=tuple(
             FactDifference(node=one.node, fact=one.fact, value=one.value, others=one.others)
             for one in found.differences
@@ -157,6 +166,7 @@ def _status(found: LocateRun) -> LocateStatus:
         verdict.named
         or found.located.intermittent
         or any(one.status is SuspectState.NAMED for one in found.located.alone)
+        or any(one.at_fault is not None for one in found.located.apart)
         or any(not one.is_common for one in found.held_back)
     ):
         return LocateStatus.NAMED
@@ -175,9 +185,13 @@ def named_nodes(document_: Locate) -> tuple[str, ...]:
     pairs = [one.nodes[0] for one in document_.suspects
              if one.status is SuspectStatus.NAMED and len(one.nodes) == 1]  # fmt: skip
     dead = document_.apart.nodes if document_.apart is not None else ()
-    return tuple(
-        dict.fromkeys([*held, *alone, *pairs, *(one.node for one in document_.sometimes_slow), *dead])
-    )
+    sometimes = [one.node for one in document_.sometimes_slow]
+    return tuple(dict.fromkeys([*held, *alone, *pairs, *sometimes, *dead, *at_fault(document_)]))
+
+
+def at_fault(document_: Locate) -> tuple[str, ...]:
+    """Return the nodes that report other rates than most of their partners, each once."""
+    return tuple(dict.fromkeys(one.at_fault for one in document_.ends_differ if one.at_fault is not None))
 
 
 def named(document_: Locate) -> tuple[str, ...]:

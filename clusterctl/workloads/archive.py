@@ -53,6 +53,7 @@ _MEMBERS = (
     "locate/controls",
     "locate/core_rank",
     "locate/cpu",
+    "locate/ends",
     "locate/fleet",
     "locate/intermittent",
     "locate/measure",

@@ -37,12 +37,15 @@ def seconds_each(
     # A send may end before its data has arrived. One byte each way makes both ranks start on a connection that is
     # empty, so that no rank waits for the rest of an earlier message.
     byte = torch.zeros(1, dtype=torch.uint8, device=device)
-    exchange((byte, torch.empty_like(byte)), peer, peer, group)
+    meeting = byte, torch.empty_like(byte)
+    exchange(meeting, peer, peer, group)
     _wait_for(device)
     started = time.perf_counter()
     for _ in range(iters):
         for message in messages:
             exchange(message, peer, peer, group)
+    # A rank sends this byte when all messages have arrived, so that both ends measure the slower direction.
+    exchange(meeting, peer, peer, group)
     _wait_for(device)
     return (time.perf_counter() - started) / iters
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 import pytest
 
 from clusterctl.benchmarks.locate_windows import low_windows
-from clusterctl.workloads.locate.alone import WINDOWS
+from clusterctl.workloads.locate.alone import WINDOWS, Window
 from clusterctl.workloads.records import MARK
 
 pytestmark = pytest.mark.gpu
@@ -38,21 +38,27 @@ def test_a_process_that_competes_in_the_second_window_marks_that_window_only(
         competitor = start_competitor()
         competitor.send_signal(signal.SIGSTOP)
         ranks = [_started(command, {**shared, "RANK": str(rank)}, ending) for rank in range(RANKS)]
-        windows = []
-        assert ranks[0].stdout is not None
-        for line in ranks[0].stdout:
-            record = json.loads(line.partition(MARK)[2]) if line.startswith(MARK) else {}
-            if record.get("kind") == "locate-window":
-                windows.append(
-                    {(m, r): one for m, own in record["rates"].items() for r, one in enumerate(own)}
-                )
-                competitor.send_signal(signal.SIGCONT if len(windows) == 1 else signal.SIGSTOP)
-            if len(windows) == WINDOWS:
-                break
+        windows: list[Window] = []
+        for number in range(WINDOWS):
+            windows.append({})
+            for rank, process in enumerate(ranks):
+                windows[-1] |= {(measure, rank): rate for measure, rate in _next_window(process).items()}
+            competitor.send_signal(signal.SIGCONT if number == 0 else signal.SIGSTOP)
     found = [one for one in low_windows(windows) if one.measure == "gemm"]
     assert [(one.window, one.ranks) for one in found] == [(2, tuple(range(RANKS)))], [
         sorted(window.items()) for window in windows
     ]
+
+
+def _next_window(process: subprocess.Popen[str]) -> dict[str, float]:
+    """Return the rates of a rank's next window."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        record = json.loads(line.partition(MARK)[2]) if line.startswith(MARK) else {}
+        if record.get("kind") == "locate-window":
+            rates: dict[str, float] = record["rates"]
+            return rates
+    raise AssertionError("a rank ended before its last window")
 
 
 def _started(command: tuple[str, ...], env: dict[str, str], ending: ExitStack) -> subprocess.Popen[str]:

@@ -233,6 +233,48 @@ def test_bench_is_doubtful_with_a_rank_that_has_a_cpu_quota(run_clusterctl, flee
     assert event["what"].startswith("held back: a quota of 0.05 CPUs stopped rank 2 in ")
 
 
+# Reports half of its rate with some ranks, or with all.
+LIAR = """\
+import sys
+sys.path.insert(0, sys.argv[2])
+from clusterctl.workloads.locate.core_rank import CoreRank
+about, real = sys.argv.pop(1), CoreRank.exchange
+def lying(self, peer, iters, part):
+    return real(self, peer, iters, part) * (2 if about in ("all", str(peer)) else 1)
+CoreRank.exchange = lying
+from clusterctl.workloads.__main__ import main
+raise SystemExit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("liar", "about", "at_fault"),
+    # Also as rank 0, and about all of its partners.
+    [("node04", "1", None), ("node01", "1", None), ("node04", "all", "node04"), ("node01", "all", "node01")],
+)
+def test_a_rank_that_lies_about_its_pairs_names_no_other_node(locate, tmp_path, liar, about, at_fault):
+    (tmp_path / "liar.py").write_text(LIAR)
+    python = tmp_path / "python"
+    python.write_text(f"""\
+#!/bin/sh
+case "$(hostname) $* " in
+  "{liar} "*" --backend "*) set -- {tmp_path}/liar.py {about} "$@" ;;
+esac
+exec {sys.executable} "$@"
+""")
+    python.chmod(0o755)
+    done = locate("--json", rails="eth0", library="ccore", python=str(python))
+    document = json.loads(done.stdout)
+    assert named(document) == [] and document["failures"] == [], done.stdout
+    ends = {tuple(one["nodes"]): one["at_fault"] for one in document["ends_differ"]}
+    if at_fault is None:
+        assert (done.returncode, document["status"]) == (0, "none"), done.stdout
+        assert ends == {tuple(sorted({liar, "node02"})): None}
+    else:
+        assert (done.returncode, document["status"]) == (1, "named"), done.stdout
+        assert len(ends) == 3 and set(ends.values()) == {at_fault}
+
+
 @contextmanager
 def for_rank_of(node, work) -> Iterator[None]:
     """Do something to the rank of a node as soon as it runs."""

@@ -260,14 +260,21 @@ _LEFT = f"0123456789abcdef old {HERE.lease}"
 _LOCATE = "\n".join(
     f"clusterctl-record {record}"
     for record in (
-        '{"kind": "locate-devices", "devices": ["cpu", "cpu"]}',
-        *['{"kind": "locate-window", "rates": {"gemm": [5e9, 6.1e9]}}'] * 3,
-        *['{"kind": "locate-round", "rates": [[0, 1, 0, 1.41544]]}'] * 8,
-        '{"kind": "locate-repeated", "rates": [[0, 1, 0, 1.2]]}',
-        '{"kind": "locate-quotas", "ranks": [{"elapsed_s": 2.5, "groups": [], "unread": ["/a: x"]}, null]}',
-        '{"kind": "locate-end"}',
+        '{"kind": "locate-start", "rank": RANK, "device": "cpu"}',
+        *['{"kind": "locate-window", "rank": RANK, "rates": {"gemm": 5e9}}'] * 3,
+        *['{"kind": "locate-round", "rank": RANK, "met": [[PEER, 1.41544]]}'] * 8,
+        '{"kind": "locate-repeated", "round": 1, "rank": RANK, "met": [[PEER, 1.2]]}',
+        '{"kind": "locate-end", "rank": RANK, "quota": {"elapsed_s": 2.5, "groups": [], "unread": ["/a: x"]}}',
     )
 )
+
+
+def _located(text: str) -> object:
+    """Parse the text as what both of two ranks wrote."""
+    texts = {rank: text.replace("RANK", str(rank)).replace("PEER", str(1 - rank)) for rank in (0, 1)}
+    return locate.parse(texts, ("gpu01", "gpu02"))
+
+
 _NEIGHBOURS = "# Neighbours: 1048576 bytes\n# Neighbours of rank 0 on a: 12.5 GB/s with 1, 11 GB/s with 2\n"
 _PROBE = f"hello\n\n{NONCE} begin root -\n0 root\n\n{NONCE} end root 0\n\n{NONCE} begin memory 100\n/proc/meminfo:MemTotal: 5 kB\n\n{NONCE} end memory 0\n\n{NONCE} done 12.5\n"  # noqa: E501
 _SSH = "Host gpu*\n  Port = 22\n\tUser root\nMatch host a\nProxyJump b\nInclude none\n"
@@ -311,7 +318,7 @@ def parsers() -> tuple[Parser, ...]:
             (_RECORD, *_files("unit/benchmarks/cases/*.txt")),
         ),
         Parser("benchmarks.neighbours", lambda text: neighbours.parse(text.splitlines()).document(), (_NEIGHBOURS,)),
-        Parser("benchmarks.locate", lambda text: locate.parse(text, ("gpu01", "gpu02")), (_LOCATE,)),
+        Parser("benchmarks.locate", _located, (_LOCATE,)),
         *(
             Parser(f"acceptance.{case}.{run.__name__}", run, _files(f"unit/acceptance/cases/{case}/*.txt"),
                    (foreign.NotUnderstood,))

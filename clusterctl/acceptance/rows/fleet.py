@@ -161,14 +161,17 @@ def locate(place: FleetPlace) -> FleetAnswer:
     if found.faults:
         return _of_faults(found.faults)
     document = located.document(found, "")
-    named = located.named_nodes(document)
+    named, at_fault = located.named_nodes(document), located.at_fault(document)
     links = [name for name in located.named(document) if name not in named]
     version = _version(found.launcher, found.library)
     answers = {}
     for node in place.nodes:
-        findings = (
-            [RowFinding(RowStatus.FAIL, "locate names this node as slow")] if node.name in named else []
-        )
+        findings = []
+        if node.name in at_fault:
+            text = "it reports other rates than its partners in locate, which agree with each other"
+            findings.append(RowFinding(RowStatus.FAIL, text))
+        elif node.name in named:
+            findings.append(RowFinding(RowStatus.FAIL, "locate names this node as slow"))
         findings += [
             RowFinding(RowStatus.WARN, f"the link {link} is slow")
             for link in links

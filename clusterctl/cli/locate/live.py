@@ -10,7 +10,9 @@ from clusterctl.launch.viewer import Viewer
 from clusterctl.workloads.locate.rounds import count
 from clusterctl.workloads.records import MARK
 
-_RECORD = re.compile(re.escape(MARK) + r'\{"kind": "locate-([a-z]{1,20})"')
+_RECORD = re.compile(
+    re.escape(MARK) + r'\{"kind": "locate-(?:repeated", "round": ([0-9]{1,9}),|(?!repeated)([a-z]{1,20})")'
+)
 _OVERLAP = 80
 """Characters of a text that may be the beginning of a mark that the next text ends."""
 
@@ -36,7 +38,10 @@ class LocateViewer(Viewer):
             last = self._last + text
             found = list(_RECORD.finditer(last))
             for one in found:
-                self._seen[one[1]] = self._seen.get(one[1], 0) + 1
+                if one[1]:
+                    self._seen["repeated"] = int(one[1])
+                else:
+                    self._seen[one[2]] = self._seen.get(one[2], 0) + 1
             self._last = last[max(found[-1].end() if found else 0, len(last) - _OVERLAP) :]
             state = self._state() if found else ""
         if state:

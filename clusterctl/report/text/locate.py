@@ -13,10 +13,12 @@ from clusterctl.documents.locate import (
     SuspectAlone,
     SuspectStatus,
 )
+from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.text import locate_cause
 from clusterctl.wording import counted
 
+_MOST_PAIRS = 4
 _MEASURES = {
     "gemm": "matrix multiplication",
     "hash": "hashing on its CPU",
@@ -93,7 +95,35 @@ def entries(found: Locate) -> list[LocateEntry]:
         for one in found.sometimes_slow
         if one.node not in _named(found)
     ]
+    listed += _ends_differ(found, rails)
     return listed + [LocateEntry(None, line) for line in _of_all(found)]
+
+
+def _ends_differ(found: Locate, rails: int) -> Iterator[LocateEntry]:
+    """Yield the nodes that report other rates than their partners, then the pairs of which either may be wrong."""
+    by_fault = grouped((one.at_fault, one) for one in found.ends_differ)
+    for node, pairs in by_fault.items():
+        if node is None:
+            continue
+        first = pairs[0]
+        own, other = (first.gbps, first.gbps[::-1])[first.nodes.index(node)]
+        partners = [name for one in pairs for name in one.nodes if name != node]
+        said = (
+            f"{node}{_rail(first.place, first.interface, rails)}: reports other rates than {nodeset.fold(partners)}, "
+            f"which agree with each other: {speed(own)}, not {speed(other)}"
+        )
+        why = "a rank that is disturbed after each message, or one that reports false rates: its pairs do not count"
+        yield LocateEntry(SuspectStatus.NAMED, said, (why,))
+    unknown = by_fault.get(None, [])
+    for one in unknown[:_MOST_PAIRS]:
+        yield LocateEntry(
+            SuspectStatus.OPEN,
+            f"{one.nodes[0]} - {one.nodes[1]}{_rail(one.place, one.interface, rails)}: open: {one.nodes[0]} reports "
+            f"{speed(one.gbps[0])} and {one.nodes[1]} {speed(one.gbps[1])}, so this pair does not count",
+        )
+    if len(unknown) > _MOST_PAIRS:
+        more = counted(len(unknown) - _MOST_PAIRS, "more pair")
+        yield LocateEntry(SuspectStatus.OPEN, f"{more} whose ends report different rates (--json lists them)")
 
 
 def _held_back(found: Locate) -> list[LocateEntry]:

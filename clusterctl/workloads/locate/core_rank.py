@@ -50,11 +50,9 @@ class CoreRank:
         """Return when all ranks have called it."""
         self._all.barrier()
 
-    def gathered(
-        self, value: object, read: Callable[[object], T], most_bytes: int = rank_values.SMALL_BYTES
-    ) -> list[T]:
+    def gathered(self, value: object, read: Callable[[object], T]) -> list[T]:
         """Return the value of each rank."""
-        return rank_values.gather(self, value, read, most_bytes)
+        return rank_values.gather(self, value, read)
 
     def sizes(self, own: int) -> list[int]:
         """Return the whole number of each rank."""
@@ -72,10 +70,8 @@ class CoreRank:
     def exchange(self, peer: int, iters: int, part: ExchangePart) -> float:
         """Exchange messages, and return the seconds of one."""
         other = self._members.index(peer)
-        # As with torch: both ranks start when the earlier messages have arrived.
-        with self._rail.group():
-            self._rail.send(self._confirmation, other)
-            self._rail.recv(self._greeting, other)
+        # As with torch: both ranks start when the earlier messages have arrived, and end when these have.
+        self._meet(other)
         started = time.perf_counter()
         for _ in range(iters):
             if part is ExchangePart.SEND:
@@ -88,7 +84,13 @@ class CoreRank:
                 with self._rail.group():
                     self._rail.send(self._send, other)
                     self._rail.recv(self._receive, other)
+        self._meet(other)
         return (time.perf_counter() - started) / iters
+
+    def _meet(self, other: int) -> None:
+        with self._rail.group():
+            self._rail.send(self._confirmation, other)
+            self._rail.recv(self._greeting, other)
 
     def own_work(self) -> OwnWork:
         """Return hashing, for which the CPU's speed counts, and copies."""

@@ -1,7 +1,8 @@
 """Measure what ``clusterctl locate`` judges: every rank alone, then pairs of nodes on all rails at once.
 
 All ranks walk through the same rounds: each gets all rates of a round, so each of them comes to the same next one.
-Rank 0 writes every rate as a record, from which clusterctl reaches the verdict again by itself.
+Each rank writes its own rates as records, from which clusterctl reaches the verdict again by itself: so no rank can
+report a rate of two others, nor can rank 0.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clusterctl.visible import one_line
 from clusterctl.workloads import entry, rank_values, records
 from clusterctl.workloads.cpu_quota import CpuQuota
-from clusterctl.workloads.locate import alone, cause, intermittent
+from clusterctl.workloads.locate import alone, cause, ends, intermittent
 from clusterctl.workloads.locate.cause import CauseTest, Probe
 from clusterctl.workloads.locate.fleet import RankFleet
 from clusterctl.workloads.locate.rounds import Pair
@@ -26,6 +28,8 @@ from clusterctl.workloads.locate.verdict import LocateVerdict, Values
 from clusterctl.workloads.places import Place
 
 _REPEATS = 3
+# Repeated rounds are written together, so that a long run of many ranks writes few lines.
+_MOST_MET, _WRITE_EVERY_S = 500, 5.0
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,13 @@ class _Rank:
     tools: RankTools
 
 
-def _round(here: _Rank, planned: Sequence[Pair], probe: Probe | None = None) -> Values:
-    """Measure the pairs of one round on all their places, and return the rates in GB/s on every rank."""
+def _round(
+    here: _Rank, planned: Sequence[Pair], probe: Probe | None = None
+) -> tuple[Values, list[object] | None]:
+    """Measure the pairs of one round on all their places.
+
+    Return the rates in GB/s of all pairs, and the peer and rate of this rank, None if it paused.
+    """
     tools = here.tools
     tools.barrier()
     peer, rate = here.fleet.peer(tools.rank, planned), 0.0
@@ -49,9 +58,10 @@ def _round(here: _Rank, planned: Sequence[Pair], probe: Probe | None = None) -> 
         seconds = min(tools.exchange(peer, tools.iters, part) for _ in range(_REPEATS))
         rate = tools.message_bytes / seconds / 1e9
     rates = tools.gathered(_short(rate), rank_values.number)
-    # A rank sends its rate only: with whom it measured follows from the plan. The slower of both clocks counts.
+    # A rank sends its rate only: with whom it measured follows from the plan.
     meetings = here.fleet.meetings(planned, probe.place if probe is not None else None)
-    return {key: min(rates[low], rates[high]) for key, (low, high) in meetings.items()}
+    values = ends.agreed({key: (rates[low], rates[high]) for key, (low, high) in meetings.items()})
+    return values, [peer, _short(rate)] if rate else None
 
 
 def _part(probe: Probe | None, node: int) -> ExchangePart:
@@ -79,11 +89,9 @@ def _rate(work: Callable[[], object], amount: float, tools: RankTools) -> float:
     return amount * calls / (time.perf_counter() - started)
 
 
-def _alone(tools: RankTools) -> None:
-    """Measure every rank alone, all at once, until the judge has seen enough; rank 0 writes the rates as records."""
-    devices = tools.gathered(tools.device[: rank_values.DEVICE_CHARACTERS], _device)
-    if tools.rank == 0:
-        records.emit("locate-devices", devices=devices)
+def _alone(tools: RankTools, device: str) -> None:
+    """Measure every rank alone, all at once, until the judge has seen enough."""
+    devices = tools.gathered(device, _device)
     work = tools.own_work()
     judge = alone.judge(devices)
     next(judge)
@@ -92,8 +100,8 @@ def _alone(tools: RankTools) -> None:
         for measure, (call, amount) in work.items():
             tools.barrier()
             by_measure[measure] = tools.gathered(_short(_rate(call, amount, tools)), rank_values.number)
-        if tools.rank == 0:
-            records.emit("locate-window", rates=by_measure)
+        own = {measure: rates[tools.rank] for measure, rates in by_measure.items()}
+        records.emit("locate-window", rank=tools.rank, rates=own)
         try:
             judge.send(
                 {(m, rank): rate for m, rates in by_measure.items() for rank, rate in enumerate(rates)}
@@ -122,11 +130,10 @@ def _pairs(here: _Rank, seed: int) -> LocateVerdict:
 
 
 def _recorded(here: _Rank, kind: str, planned: Sequence[Pair], probe: Probe | None = None) -> Values:
-    """Measure a round; rank 0 writes it as a record."""
-    measured = _round(here, planned, probe)
-    if here.tools.rank == 0:
-        records.emit(kind, rates=[[*pair, place, rate] for (pair, place), rate in measured.items()])
-    return measured
+    """Measure a round, and write the rate of this rank as a record."""
+    values, own = _round(here, planned, probe)
+    records.emit(kind, rank=here.tools.rank, met=[own])
+    return values
 
 
 def _causes(here: _Rank, verdict: LocateVerdict, seed: int) -> None:
@@ -143,11 +150,18 @@ def _causes(here: _Rank, verdict: LocateVerdict, seed: int) -> None:
 
 def _repeated(here: _Rank, seconds: float) -> None:
     """Measure random pairs for so many seconds."""
-    began = time.monotonic()
+    began = written = time.monotonic()
+    met: list[list[object] | None] = []
     for number in itertools.count():
-        if not here.tools.gathered(time.monotonic() - began < seconds, rank_values.flag)[0]:
-            return  # as rank 0 decides, so that all ranks end after the same round
-        _recorded(here, "locate-repeated", intermittent.plan(len(here.fleet.ranks), number))
+        # As rank 0 decides, so that all ranks end after the same round.
+        goes_on = here.tools.gathered(time.monotonic() - began < seconds, rank_values.flag)[0]
+        now = time.monotonic()
+        if met and (not goes_on or len(met) >= _MOST_MET or now - written > _WRITE_EVERY_S):
+            records.emit("locate-repeated", round=number, rank=here.tools.rank, met=met)
+            met, written = [], now
+        if not goes_on:
+            return
+        met.append(_round(here, intermittent.plan(len(here.fleet.ranks), number))[1])
 
 
 def _join(place: Place, arguments: argparse.Namespace) -> RankTools:
@@ -165,10 +179,10 @@ def _work(place: Place, arguments: argparse.Namespace) -> int:
     tools = _join(place, arguments)
     quota = CpuQuota()
     fleet = RankFleet.of([str(node) for node in arguments.nodes.split(",")])
-    if tools.rank == 0:
-        records.emit("locate-start", ranks=tools.size, seed=arguments.seed)
+    device = one_line(tools.device, rank_values.DEVICE_CHARACTERS)
+    records.emit("locate-start", rank=tools.rank, ranks=tools.size, seed=arguments.seed, device=device)
     if not arguments.pairs_only:
-        _alone(tools)
+        _alone(tools, device)
     rails = [word for word in arguments.rails.split(",") if word]
     if len(rails) > 1:
         tools.use_rails(fleet, rails)
@@ -178,10 +192,7 @@ def _work(place: Place, arguments: argparse.Namespace) -> int:
         _causes(here, verdict, arguments.seed)
     if arguments.seconds > 0:
         _repeated(here, arguments.seconds)
-    quotas = tools.gathered(quota.report(), rank_values.members, rank_values.REPORT_BYTES)
-    if tools.rank == 0:
-        records.emit("locate-quotas", ranks=quotas)
-        records.emit("locate-end")
+    records.emit("locate-end", rank=tools.rank, quota=quota.report())
     tools.barrier()
     tools.leave()
     return 0

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol, TypeVar
 
-from clusterctl.workloads import rank_values
 from clusterctl.workloads.locate.fleet import RankFleet
 
 T = TypeVar("T")
@@ -42,9 +41,7 @@ class RankTools(Protocol):
     def barrier(self) -> None:
         """Return when all ranks have called it."""
 
-    def gathered(
-        self, value: object, read: Callable[[object], T], most_bytes: int = rank_values.SMALL_BYTES
-    ) -> list[T]:
+    def gathered(self, value: object, read: Callable[[object], T]) -> list[T]:
         """Return the value of each rank, see :func:`clusterctl.workloads.rank_values.gather`."""
 
     def exchange(self, peer: int, iters: int, part: ExchangePart) -> float:

@@ -54,11 +54,9 @@ class TorchRank:
         """Return when all ranks have called it."""
         dist.barrier()
 
-    def gathered(
-        self, value: object, read: Callable[[object], T], most_bytes: int = rank_values.SMALL_BYTES
-    ) -> list[T]:
+    def gathered(self, value: object, read: Callable[[object], T]) -> list[T]:
         """Return the value of each rank."""
-        return rank_values.gather(self._bytes, value, read, most_bytes)
+        return rank_values.gather(self._bytes, value, read)
 
     def exchange(self, peer: int, iters: int, part: ExchangePart) -> float:
         """Exchange messages, and return the seconds of one."""

@@ -13,7 +13,10 @@ def record(kind):
 
 RUN = (
     record("start") + record("devices") + 3 * record("window") + 10 * record("round") + 2 * record("cause")
-    + 4 * record("repeated") + record("end")
+    + "".join(
+        f'clusterctl-record {{"kind": "locate-repeated", "round": {number}, "rank": 0, "met": []}}\n'
+        for number in (3, 4)
+    ) + record("end")
 )  # fmt: skip
 
 

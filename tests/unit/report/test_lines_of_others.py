@@ -42,7 +42,13 @@ def record(kind, **fields):
 @pytest.mark.parametrize("sign", [*BREAKS, *HIDDEN])
 def test_a_device_or_path_of_a_rank_begins_no_further_line(sign):
     bad = f"cpu{sign}{FORGED}"
-    found = locate.parse(record("locate-devices", devices=[bad] * 3), ("a", "b", "c"))
+    texts = {
+        rank: f"{record('locate-start', rank=rank, device=bad)}\n"
+        + record("locate-window", rank=rank, rates={"hash": 1.0})
+        for rank in range(3)
+    }
+    found = locate.parse(texts, ("a", "b", "c"))
+    assert len(found.devices) == 3
     assert all(len(one.splitlines()) == 1 for one in found.devices)
     (used,) = usage.of_table(f"# Usage of rank 0: {json.dumps({'read': {bad: bad}, 'transports': [bad]})}")
     assert all(len(one.splitlines()) == 1 for one in [*used.read, *used.read.values(), *used.transports])

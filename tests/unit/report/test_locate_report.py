@@ -11,7 +11,7 @@ from locate_documents import CRC, LINK, document, page, run_of
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.locate import Located, Unlike
 from clusterctl.benchmarks.locate_windows import LowWindow
-from clusterctl.documents.locate import LocateStatus, SuspectStatus
+from clusterctl.documents.locate import EndsDiffer, LocateStatus, SuspectStatus
 from clusterctl.report.text import locate as report
 from clusterctl.results import locate as results
 from clusterctl.trust.dead_pairs import PairEnd, judge
@@ -107,3 +107,20 @@ def test_a_run_that_hung_shows_the_pairs_that_fail_alone():
 def test_hostile_names_are_text_on_the_page():
     drawn = page(document(6, bad={(2, 0): 0.3}, differences=(replace(LINK, value="<script>\u202e"),)))
     assert "<script>" not in drawn and "\u202e" not in drawn
+
+
+def test_a_node_that_reports_other_rates_than_its_partners_is_named_and_other_pairs_are_open():
+    def apart(low, high, fault, gbps=(0.025, 0.012)):
+        return EndsDiffer(nodes=(low, high), place=0, interface=None, gbps=gbps, at_fault=fault)
+
+    pairs = [
+        apart("n1", "n5", "n5"),
+        apart("n2", "n5", "n5"),
+        *(apart("n3", f"m{i}", None) for i in range(6)),
+    ]
+    found = document(6).model_copy(update={"ends_differ": tuple(pairs), "status": LocateStatus.NAMED})
+    lines = report.text(found).splitlines()
+    said = "n5: reports other rates than n[1-2], which agree with each other: 12 MB/s, not 25 MB/s"
+    assert said in lines and results.named_nodes(found) == ("n5",)
+    assert sum(": open: n3 reports 25 MB/s and " in line for line in lines) == 4
+    assert "2 more pairs whose ends report different rates (--json lists them)" in lines
