@@ -262,7 +262,8 @@ class AcceptEngine:
         for client, one in found.items():
             outcome = self._unreachable(client, row, repeat, one) if isinstance(one, Failure) else one
             for name in dict.fromkeys((client, servers[client])):
-                best[name] = _better(best.get(name), replace(outcome, node=name))
+                own = replace(outcome, node=name, measured_by=client if name != client else "")
+                best[name] = _better(best.get(name), own)
 
     def _fleet(self, row: AcceptRow, work: FleetProgram, repeat: int) -> None:
         able: list[str] = []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from clusterctl.acceptance import spread
 from clusterctl.acceptance.limits import AcceptLimits, AppliedRule, FleetComparison
@@ -72,7 +72,8 @@ def judge(outcomes: Sequence[RowOutcome], limits: AcceptLimits) -> tuple[JudgedR
     groups: dict[_Key, dict[str, list[float]]] = {}
     for one in outcomes:
         for found in one.parsed.measurements:
-            groups.setdefault(_key(one, found), {}).setdefault(one.node, []).append(found.value)
+            voter = one.measured_by or one.node
+            groups.setdefault(_key(one, found), {}).setdefault(voter, []).append(found.value)
     compared = sum(
         sum(map(len, nodes.values()))
         for (row, field, hardware, _), nodes in groups.items()
@@ -127,16 +128,19 @@ class _Judging:
     def _group(self, key: _Key, *, up: bool) -> _Group:
         row, field, hardware, _ = key
         values = self._values[key]
-        every = [value for of_node in values.values() for value in of_node]
-        middle = median(every) if len(every) > 1 else None
+        count = sum(map(len, values.values()))
+        middle = spread.fleet_median(values) if count > 1 else None
         bounds = ((one, one.rule.bound(middle)) for one in self._limits.rules(row, field, hardware))
         comparison = self._limits.comparison(row, field, hardware)
         of_fleet = None
-        if comparison.compare and min(every) > 0:
-            better_is_more = {node: [_more(value, up=up) for value in v] for node, v in values.items()}
+        better_is_more = {
+            node: [_more(value, up=up) for value in v] for node, v in values.items() if min(v) > 0
+        }
+        # A node that reports zero does not end the comparison of the others.
+        if comparison.compare and 2 * len(better_is_more) > len(values):
             of_fleet = spread.middle_of(better_is_more, comparison.spread, self._compared)
         rules = tuple((one, bound) for one, bound in bounds if bound is not None)
-        return _Group(hardware, rules, middle, len(every), comparison, of_fleet)
+        return _Group(hardware, rules, middle, count, comparison, of_fleet)
 
 
 def _more(value: float, *, up: bool) -> float:
@@ -156,7 +160,10 @@ def _by_fleet(group: _Group, outcome: RowOutcome, found: RowMeasurement) -> Iter
     if middle is None:
         return
     again = [one.value for one in outcome.again if (one.field, one.device) == (found.field, found.device)]
-    best = max(_more(value, up=up) for value in (found.value, *again) if value > 0)
+    # A rate of zero is the worst one; a latency or a share of zero is the best one.
+    best = max(
+        (_more(value, up=up) for value in (found.value, *again) if value > 0), default=0.0 if up else math.inf
+    )
     far = middle.is_far(best, group.comparison.warn)
     status = RowStatus.OK
     if far:
@@ -177,19 +184,55 @@ def _fleet_limit(middle: FleetMiddle, warn: float, *, up: bool) -> str:
 
 
 def _fleet_source(middle: FleetMiddle, source: str) -> str:
-    what = "the better one of two" if middle.of_better else f"the median of {middle.count} values"
+    what = "the better one of two" if middle.of_better else f"the median of {_voices(middle)}"
     return f"{what} of equal hardware in this run; {source}"
 
 
-def _texts(outcomes: Sequence[RowOutcome]) -> dict[_Key, Counter[str]]:
-    found: dict[_Key, Counter[str]] = {}
+def _voices(middle: FleetMiddle) -> str:
+    return f"{middle.count} values" if middle.nodes < 2 else f"{middle.nodes} nodes"
+
+
+class _Texts:
+    """The texts of a field on equal hardware in one repeat, by node."""
+
+    def __init__(self) -> None:
+        self.by_node: dict[str, Counter[str]] = {}
+
+    @property
+    def devices(self) -> int:
+        """Return the number of devices."""
+        return sum(counted.total() for counted in self.by_node.values())
+
+    def of(self, text: str) -> int:
+        """Return the number of devices with this text."""
+        return sum(counted[text] for counted in self.by_node.values())
+
+    def votes(self) -> tuple[Counter[str], int]:
+        """Return the votes and their number: one per node, or one per device of a single node.
+
+        A node votes for the text of most of its devices, and has no vote if they differ too much.
+        """
+        if len(self.by_node) == 1:
+            (counted,) = self.by_node.values()
+            return counted, counted.total()
+        found: Counter[str] = Counter()
+        for counted in self.by_node.values():
+            (most, times), *_ = counted.most_common()
+            if 2 * times > counted.total():
+                found[most] += 1
+        return found, found.total()
+
+
+def _texts(outcomes: Sequence[RowOutcome]) -> dict[_Key, _Texts]:
+    found: dict[_Key, _Texts] = {}
     for one in outcomes:
         for text in one.parsed.fingerprints:
-            found.setdefault(_key(one, text), Counter())[text.text] += 1
+            of_key = found.setdefault(_key(one, text), _Texts())
+            of_key.by_node.setdefault(one.node, Counter())[text.text] += 1
     return found
 
 
-def _row(outcome: RowOutcome, judging: _Judging, texts: Mapping[_Key, Counter[str]]) -> JudgedRow:
+def _row(outcome: RowOutcome, judging: _Judging, texts: Mapping[_Key, _Texts]) -> JudgedRow:
     if outcome.not_applicable:
         return JudgedRow(outcome, RowStatus.NOT_APPLICABLE, outcome.not_applicable)
     reasons: list[tuple[RowStatus, str]] = []
@@ -205,7 +248,7 @@ def _row(outcome: RowOutcome, judging: _Judging, texts: Mapping[_Key, Counter[st
     ]
     counts = [(one, texts[_key(outcome, one)]) for one in outcome.parsed.fingerprints]
     # A device without an equal one proves nothing.
-    reasons += [_equal(one, counted) for one, counted in counts if counted.total() > 1]
+    reasons += [_equal(one, found) for one, found in counts if found.devices > 1]
     if not reasons:
         status = RowStatus.MEASURED if values else RowStatus.OK
         return JudgedRow(
@@ -231,15 +274,18 @@ def value_text(one: JudgedValue) -> str:
     return f"{where}{found.field} {found.value:.4g} {found.unit}{off}{share}"
 
 
-def _equal(found: RowFingerprint, counted: Counter[str]) -> tuple[RowStatus, str]:
+def _equal(found: RowFingerprint, texts: _Texts) -> tuple[RowStatus, str]:
     where = f"{found.device}: " if found.device else ""
-    if len(counted) == 1:
-        return RowStatus.OK, f"{where}{found.field} equal on {counted.total()} devices"
-    (most, times), *_ = counted.most_common()
-    if 2 * times <= counted.total():
+    equal = texts.of(found.text)
+    if equal == texts.devices:
+        return RowStatus.OK, f"{where}{found.field} equal on {equal} devices"
+    votes, most_votes = texts.votes()
+    (most, times) = votes.most_common(1)[0] if votes else ("", 0)
+    if 2 * times <= most_votes:
         return RowStatus.WARN, (
             f"{where}{found.field} differs between equal devices, and no result has a majority"
         )
     if found.text == most:
-        return RowStatus.OK, f"{where}{found.field} equal on {times} of {counted.total()} devices"
-    return RowStatus.FAIL, f"{where}{found.field} differs from that of {times} equal devices"
+        return RowStatus.OK, f"{where}{found.field} equal on {equal} of {texts.devices} devices"
+    who = f"{times} equal devices" if len(texts.by_node) == 1 else f"{times} of {most_votes} equal nodes"
+    return RowStatus.FAIL, f"{where}{found.field} differs from that of {who}"

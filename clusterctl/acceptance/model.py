@@ -20,6 +20,12 @@ RowStatus = accept.RowStatus
 Tier = accept.Tier
 
 
+MOST_VALUES = 10_000
+"""Of one row on one node; a node with 64 GPUs has fewer. A parser stops here, before it makes more objects."""
+MOST_JSON_BYTES = 2 << 20
+"""Of the document of one program; that of a node with 64 GPUs is shorter."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowMeasurement:
     """One value that a row measured: ``gpu-gemm``'s ``bf16_tflops`` of ``GPU 3``.
@@ -228,3 +234,5 @@ class RowOutcome:
     command: str = ""
     log: str = ""
     seconds: float = 0.0
+    measured_by: str = ""
+    """The other node of a pair if it printed the values: its word counts once, whatever nodes it is about."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import threading
 import time
@@ -11,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clusterctl import rundir
-from clusterctl.acceptance import survey
+from clusterctl.acceptance import checked, survey
+from clusterctl.acceptance.checked import NodeDevices
 from clusterctl.acceptance.model import (
     AcceptRow,
     FromFacts,
@@ -160,7 +160,7 @@ class NodeRows:
             return begun
         if isinstance(row.work, FromFacts):
             place, reading = self._ready.place(row), row.work.read
-            return outcome_of(begun, lambda _: reading(place), "")
+            return outcome_of(begun, lambda _: reading(place), "", NodeDevices.of(self._ready.facts))
         assert isinstance(row.work, NodeProgram)
         work = row.work
         command = work.command(self._ready.place(row))
@@ -189,7 +189,7 @@ class NodeRows:
         )
         if done.returncode not in statuses:
             return replace(begun, failed=_ended_badly(done))
-        return outcome_of(begun, parse, done.text)
+        return outcome_of(begun, parse, done.text, NodeDevices.of(self._ready.facts))
 
     def _run(self, row: str, command: RowCommand, deadline_s: float, *, as_root: bool) -> Completed:
         directory = self._ready.directory_of(row)
@@ -239,15 +239,16 @@ class NodeRows:
         return None
 
 
-def outcome_of(begun: RowOutcome, parse: Callable[[str], Parsed], text: str) -> RowOutcome:
+def outcome_of(
+    begun: RowOutcome, parse: Callable[[str], Parsed], text: str, devices: NodeDevices
+) -> RowOutcome:
     """Return the outcome with what the parser reads; text that it rejects is the reason of a failure."""
     try:
         parsed = parse(text)
+        checked.check(parsed, devices)
     except HANDLING_ERRORS as error:
         said = visible(" ".join(str(error).split()))[:_REASON_CHARACTERS]
         return replace(begun, failed=f"its output cannot be read: {said}")
-    if not all(math.isfinite(one.value) for one in parsed.measurements):
-        return replace(begun, failed="it printed a value that is not a finite number")
     return replace(begun, parsed=parsed, not_run=parsed.not_run, tool=_tool(begun.tool, parsed.version))
 
 

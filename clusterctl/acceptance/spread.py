@@ -23,7 +23,7 @@ _LEAST_FOR_DEVIATION = 8
 
 @dataclass(frozen=True, slots=True)
 class FleetMiddle:
-    """What a value is compared with: ``middle`` of ``count`` values, and the share of it that is noise.
+    """What a value is compared with: ``middle`` of ``count`` values of so many nodes, and the share that is noise.
 
     ``of_better``: with two nodes, or two devices of one node, ``middle`` is that of the better one. A majority that
     could tell which of them is unusual is missing, so that a difference is a warning only.
@@ -33,6 +33,7 @@ class FleetMiddle:
     count: int
     noise: float
     of_better: bool = False
+    nodes: int = 1
 
     def loss(self, value: float) -> float:
         """Return how much worse a value is, as a share; negative if it is better."""
@@ -43,26 +44,40 @@ class FleetMiddle:
         return self.loss(value) > max(least_loss, self.noise)
 
 
+def fleet_median(values: Mapping[str, Sequence[float]]) -> float:
+    """Return the median of values by node: each node counts once, by its own median; a single node by its values."""
+    parts = list(values.values())
+    return median(parts[0]) if len(parts) == 1 else median(map(median, parts))
+
+
 def middle_of(values: Mapping[str, Sequence[float]], spread: float, compared: int) -> FleetMiddle | None:
     """Return the middle of values by node, where more is better. Return None for fewer than two positive values.
 
-    ``spread`` is the recorded standard deviation of healthy hardware as a share, ``compared`` the number of values that
-    the whole run compares.
+    Each node has one voice, whatever number of values it has: its median. ``spread`` is the recorded standard deviation
+    of healthy hardware as a share, ``compared`` the number of values that the whole run compares.
     """
     every = [value for found in values.values() for value in found]
     if len(every) < 2 or min(every) <= 0:
         return None
-    parts = list(values.values()) if len(values) > 1 else [[value] for value in every]
+    nodes = len(values)
+    parts = list(values.values()) if nodes > 1 else [[value] for value in every]
     of_better = len(parts) == 2
-    used = max(parts, key=median) if of_better else every
-    middle = median(used)
+    used = [max(parts, key=median)] if of_better else parts
+    middle = median(map(median, used))
     factor = _factor(max(1, compared))
     noise = factor * spread
-    if len(used) >= _LEAST_FOR_DEVIATION:
-        deviation = _SCALE * median(abs(value - middle) for value in used) / middle
+    # As many values as the nodes have if each has as many as most.
+    count = round(len(used) * median(map(len, used)))
+    if count >= _LEAST_FOR_DEVIATION:
+        deviation = _SCALE * _deviation(used, middle) / middle
         # The deviation of few values is itself uncertain.
-        noise = max(noise, factor * (1 + 12 / len(used)) * deviation)
-    return FleetMiddle(middle, len(every), noise, of_better)
+        noise = max(noise, factor * (1 + 12 / count) * deviation)
+    return FleetMiddle(middle, len(every), noise, of_better, nodes)
+
+
+def _deviation(parts: Sequence[Sequence[float]], middle: float) -> float:
+    """Return the median over the nodes of the median distance of a node's values from the middle."""
+    return median(median(abs(value - middle) for value in part) for part in parts)
 
 
 @lru_cache(maxsize=256)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from clusterctl.cli import console
-from clusterctl.errors import ConfigError, UsageError
+from clusterctl.errors import ClusterctlError, ConfigError, ResultError, UsageError
 from clusterctl.inventory.user_paths import is_file, is_folder, is_there
+from clusterctl.transport.answers import HANDLING_ERRORS
+from clusterctl.visible import one_line
 
 _STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd", "/proc")
 
@@ -74,6 +78,35 @@ def write(path: Path, text: str) -> None:
         write_atomically(_place(path), text.encode(), mode=0o644)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}") from error
+
+
+class EachReport:
+    """Write several reports, so that the failure of one does not end the others."""
+
+    def __init__(self) -> None:
+        self._errors: list[ClusterctlError] = []
+
+    @contextmanager
+    def of(self, path: Path) -> Iterator[None]:
+        """Render and write one report inside this context."""
+        try:
+            yield
+        except ClusterctlError as error:
+            self._errors.append(error)
+        except HANDLING_ERRORS as error:
+            said = one_line(str(error), 120)
+            message = f"cannot make the report {path}: {type(error).__name__}: {said}"
+            hint = (
+                "the other reports are complete, and the run folder has the result; report this as a defect"
+            )
+            self._errors.append(ResultError(message, hint=hint))
+
+    def finish(self) -> None:
+        """Report each failure; raise the first one."""
+        for error in self._errors[1:]:
+            console.talk(f"error: {error.message}")
+        if self._errors:
+            raise self._errors[0]
 
 
 def _is_special(path: Path) -> bool:

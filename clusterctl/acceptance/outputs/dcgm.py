@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from clusterctl.acceptance.model import Parsed, RowFinding, RowStatus
+from clusterctl.acceptance.model import MOST_JSON_BYTES, Parsed, RowFinding, RowStatus
 from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.visible import visible
 
@@ -16,7 +16,7 @@ _STATUSES = {"fail": RowStatus.FAIL, "warn": RowStatus.WARN, "error": RowStatus.
 def parse(text: str) -> Parsed:
     """Return failed tests and warnings; raise NotUnderstood if no test of any GPU ran."""
     # Other lines may stand before the document ("Successfully ran diagnostic for group").
-    document = json_value(text[text.find("{") :] if "{" in text else text)
+    document = json_value(text[text.find("{") :] if "{" in text else text, most_bytes=MOST_JSON_BYTES)
     root = (
         next((document[name] for name in _ROOTS if name in document), None)
         if isinstance(document, dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterctl.acceptance.model import Parsed, RowMeasurement
+from clusterctl.acceptance.model import MOST_JSON_BYTES, Parsed, RowMeasurement
 from clusterctl.foreign import NotUnderstood, json_value, lines
 from clusterctl.visible import visible
 
@@ -29,7 +29,7 @@ def parse(text: str) -> Parsed:
             filesystem = f"disk with {visible(line.removeprefix(_FILESYSTEM))[:40]}"
     # fio writes warnings to its standard output, before the document.
     start = text.find("\n{") + 1 if not text.startswith("{") else 0
-    document = json_value(text[start:])
+    document = json_value(text[start:], most_bytes=MOST_JSON_BYTES)
     jobs = document.get("jobs") if isinstance(document, dict) else None
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise NotUnderstood("fio wrote a document without jobs")

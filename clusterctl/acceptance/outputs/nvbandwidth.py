@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from clusterctl.acceptance.model import Parsed, RowFinding, RowMeasurement, RowStatus
+from clusterctl.acceptance.model import MOST_JSON_BYTES, Parsed, RowFinding, RowMeasurement, RowStatus
 from clusterctl.foreign import NotUnderstood, decimal, json_value
 from clusterctl.visible import visible
 
@@ -17,17 +17,18 @@ TESTS = {
     "device_to_device_memcpy_read_ce": ("pair_read_gb_per_s", "pairs"),
     "device_to_device_memcpy_write_ce": ("pair_write_gb_per_s", "pairs"),
 }
-_MOST_GPUS = 256
+_MOST_GPUS = 64
 
 
 def parse(text: str) -> Parsed:
     """Return the bandwidths of all test cases; raise NotUnderstood for another document."""
-    document = json_value(text[text.find("{") :] if "{" in text else text)
+    document = json_value(text[text.find("{") :] if "{" in text else text, most_bytes=MOST_JSON_BYTES)
     root = document.get("nvbandwidth") if isinstance(document, dict) else None
     if not isinstance(root, dict):
         raise NotUnderstood("nvbandwidth wrote another document; versions before 0.3 have no JSON")
     measurements: list[RowMeasurement] = []
     findings: list[RowFinding] = []
+    seen: set[str] = set()
     if root.get("error"):
         findings.append(RowFinding(RowStatus.FAIL, _said(root["error"])))
     cases = root.get("testcases")
@@ -41,6 +42,9 @@ def parse(text: str) -> Parsed:
                 RowFinding(RowStatus.FAIL, f"{_said(name)}: {_said(case.get('error') or status)}")
             )
         if status == "Passed" and name in TESTS:
+            if name in seen:
+                raise NotUnderstood(f"the test case {name} comes twice")
+            seen.add(name)
             measurements += _cells(name, case.get("bandwidth_matrix"))
     if not measurements and not findings:
         raise NotUnderstood("nvbandwidth ran none of its test cases")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clusterctl.acceptance.model import Parsed, RowMeasurement
+from clusterctl.acceptance.model import MOST_VALUES, Parsed, RowMeasurement
 from clusterctl.foreign import NotUnderstood, decimal, lines
 from clusterctl.visible import visible
 
@@ -34,6 +34,8 @@ def parse(text: str) -> Parsed:
             columns = _COLUMN.findall(line)
         elif columns and line.split() and line.split()[0].isdigit():
             if open_rail:  # what is tried again may print a table twice
+                if len(found) >= MOST_VALUES:
+                    raise NotUnderstood(f"expected at most {MOST_VALUES} rails")
                 found.append(_value(dict(zip(columns, line.split(), strict=False)), rail, hardware))
             open_rail, columns = False, []
     if open_rail or not found:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clusterctl.acceptance.model import Parsed, RowFinding, RowFingerprint, RowMeasurement, RowStatus
+from clusterctl.acceptance.model import (
+    MOST_VALUES,
+    Parsed,
+    RowFinding,
+    RowFingerprint,
+    RowMeasurement,
+    RowStatus,
+)
 from clusterctl.foreign import NotUnderstood, json_value, lines
 from clusterctl.vendors import tables
 from clusterctl.visible import one_line, one_line_texts
 from clusterctl.workloads.records import MARK
 
 _TEXT_CHARACTERS = 300
-_MOST_RECORDS = 100_000
 # Of each row of device_perf: the name of the field, its unit, and whether a higher value is better.
 _FIELDS: Mapping[str, Mapping[str, tuple[str, bool]]] = {
     "gemm": {name: (f"{name}_tflops", True) for name in ("fp32", "tf32", "bf16", "fp16", "fp8")},
@@ -66,8 +72,8 @@ def _records(text: str) -> list[dict[str, Any]]:
             record = one_line_texts(json_value(line.removeprefix(MARK)))
             if isinstance(record, dict):
                 found.append(record)
-    if len(found) > _MOST_RECORDS:
-        raise NotUnderstood(f"expected at most {_MOST_RECORDS} records, not {len(found)}")
+        if len(found) > MOST_VALUES:
+            raise NotUnderstood(f"expected at most {MOST_VALUES} records")
     return found
 
 

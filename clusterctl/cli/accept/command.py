@@ -123,13 +123,15 @@ def accept(
         console.emit_json(ended.document())
     else:
         console.data(text.text(ended), look="accept", wrap=True)
-    _write_reports(ended, html, junit, prometheus)
+    reports = report_files.EachReport()
+    _write_reports(ended, reports, html, junit, prometheus)
     if hostfile is not None and ended.accepted:
         _write_hostfile(hostfile, session.inventory, ended)
     draining.apply(drain, draining.of_accept(ended), ended.run, as_json=as_json)
     if any(row.status in (RowStatus.FAIL, RowStatus.NOT_RUN) for node in ended.nodes for row in node.rows):
         say_cause(ended.cause, started.run)
     console.talk(f"run folder: {started.run.path}")
+    reports.finish()
     raise typer.Exit(documents.exit_code(ended, strict=strict))
 
 
@@ -141,20 +143,29 @@ def _refuse_with_resume(*given: object, dry_run: bool) -> None:
         )
 
 
-def _write_reports(found: Accept, html: Path | None, junit: Path | None, prometheus: Path | None) -> None:
+def _write_reports(
+    found: Accept,
+    reports: report_files.EachReport,
+    html: Path | None,
+    junit: Path | None,
+    prometheus: Path | None,
+) -> None:
     if html is not None:
         from clusterctl.report.html import accept_page
 
-        report_files.write(html, accept_page.render(found))
-        console.talk(f"report: {html}")
+        with reports.of(html):
+            report_files.write(html, accept_page.render(found))
+            console.talk(f"report: {html}")
     if junit is not None:
         from clusterctl.report import accept_junit
 
-        report_files.write(junit, accept_junit.render(found))
+        with reports.of(junit):
+            report_files.write(junit, accept_junit.render(found))
     if prometheus is not None:
         from clusterctl.report import accept_prometheus
 
-        report_files.write(prometheus, accept_prometheus.render(found))
+        with reports.of(prometheus):
+            report_files.write(prometheus, accept_prometheus.render(found))
 
 
 def _write_hostfile(path: Path, inventory: Inventory, found: Accept) -> None:

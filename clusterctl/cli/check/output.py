@@ -27,19 +27,25 @@ class CheckReports:
 
     def write(self, judged: Judged, following: Sequence[NextStep], *, strict: bool) -> None:
         """Write the requested files; ``following`` are the commands to type next."""
+        reports = report_files.EachReport()
         if self.junit is not None:
             from clusterctl.report import junit
 
-            report_files.write(self.junit, junit.render(judged.document, strict=strict))
+            with reports.of(self.junit):
+                report_files.write(self.junit, junit.render(judged.document, strict=strict))
         if self.prometheus is not None:
             from clusterctl.report import prometheus
 
-            report_files.write(self.prometheus, prometheus.render(judged.document, checked_at_s=time.time()))
+            with reports.of(self.prometheus):
+                text = prometheus.render(judged.document, checked_at_s=time.time())
+                report_files.write(self.prometheus, text)
         if self.html is not None:
             from clusterctl.report.html import fleet_page
 
-            page = fleet_page.render(judged.document, checked_at=_checked_at(judged), following=following)
-            report_files.write(self.html, page)
+            with reports.of(self.html):
+                page = fleet_page.render(judged.document, checked_at=_checked_at(judged), following=following)
+                report_files.write(self.html, page)
+        reports.finish()
 
 
 def _checked_at(judged: Judged) -> str:

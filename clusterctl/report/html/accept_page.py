@@ -16,7 +16,7 @@ from clusterctl.documents.accept import (
     AcceptValue,
     RowStatus,
 )
-from clusterctl.foreign import decimal
+from clusterctl.foreign import NotUnderstood, decimal
 from clusterctl.inventory import nodeset
 from clusterctl.report.html import page, strip
 from clusterctl.report.html.fleet_page import VerdictCell, matrix, rows_of_nodes
@@ -146,6 +146,14 @@ def _answers(found: Accept) -> Iterator[RowAnswer]:
                 )  # fmt: skip
 
 
+def _finite(digits: str) -> float | None:
+    """Return a limit; None for one that cannot be drawn, such as that of values without bounds."""
+    try:
+        return decimal(digits)
+    except NotUnderstood:
+        return None
+
+
 def _distributions(found: Accept) -> Iterator[ValueDistribution]:
     groups: dict[tuple[str, str, str], list[tuple[str, AcceptValue]]] = {}
     for title in found.rows:
@@ -163,5 +171,5 @@ def _distributions(found: Accept) -> Iterator[ValueDistribution]:
         dots = [strip.Dot(name, one.value, one.status in OPEN) for name, one in values]
         yield ValueDistribution(
             row_name, field, hardware, first.unit, len(values), limit, first.source or "",
-            strip.draw(dots, decimal(number[1]) if number else None),
+            strip.draw(dots, _finite(number[1]) if number else None),
         )  # fmt: skip

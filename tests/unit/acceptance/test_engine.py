@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from clusterctl.acceptance import catalog
+from clusterctl.acceptance.checked import NodeDevices
 from clusterctl.acceptance.model import (
     AcceptRow,
     NodeProgram,
@@ -155,7 +156,10 @@ def test_a_run_that_goes_on_keeps_the_thresholds_of_its_site(accept, tmp_path, c
         ),
     ],
 )
-def test_what_a_second_measurement_finds_counts(accept, tmp_path, second, status, reason, again):
+def test_what_a_second_measurement_finds_counts(accept, tmp_path, monkeypatch, second, status, reason, again):
+    devices = NodeDevices(0, frozenset({"a", "b"}))  # which this machine does not have
+    monkeypatch.setattr(NodeDevices, "of", lambda _facts: devices)
+
     def parse(text):
         values, findings = [], []
         for line in text.splitlines():

@@ -91,3 +91,14 @@ def test_a_strip_of_equal_values_has_one_number_and_a_limit_of_zero_is_drawn_ins
     assert equal.count(">0</text>") == 1
     far = strip.draw([strip.Dot("a", 3.0, bad=True)], 0.0)
     assert ">0</text>" in far and ">3</text>" in far and "M24.0," in far
+
+
+def test_a_page_is_made_of_values_and_limits_without_bounds():
+    """Of a run of an earlier version, whose values had none."""
+
+    def huge(row):
+        values = (one.model_copy(update={"value": 1.7e308, "limit": ">= inf"}) for one in row.values)
+        return row.model_copy(update={"values": tuple(values)})
+
+    nodes = tuple(node.model_copy(update={"rows": tuple(map(huge, node.rows))}) for node in FOUND.nodes)
+    assert "<svg" in accept_page.render(FOUND.model_copy(update={"nodes": nodes}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 from clusterctl.acceptance import survey
+from clusterctl.acceptance.checked import NodeDevices
 from clusterctl.acceptance.engine import rounds_of_pairs
 from clusterctl.acceptance.model import Parsed, RowMeasurement, RowOutcome, RowTool
 from clusterctl.acceptance.on_node import outcome_of
@@ -56,7 +57,9 @@ def test_a_program_that_answers_with_a_wrong_line_is_ignored():
 
 def test_a_tool_and_its_version_are_named_once():
     def named(tool, version):
-        return outcome_of(RowOutcome("a", "row", tool=tool), lambda _: Parsed(version=version), "").tool
+        return outcome_of(
+            RowOutcome("a", "row", tool=tool), lambda _: Parsed(version=version), "", NodeDevices()
+        ).tool
 
     assert named("torch 2.11.0", "torch 2.11.0+cu130") == "torch 2.11.0+cu130"
     assert named("fio-3.33", "fio-3.33") == named("fio-3.33", "") == "fio-3.33"

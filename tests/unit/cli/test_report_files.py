@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clusterctl.cli import console, report_files
-from clusterctl.errors import ConfigError, UsageError
+from clusterctl.errors import ConfigError, ResultError, UsageError
 
 
 def test_a_report_replaces_a_plain_file_and_not_the_link_to_it(tmp_path):
@@ -75,3 +75,17 @@ def test_two_reports_cannot_go_to_one_file(tmp_path):
         report_files.refuse_unwritable(tmp_path / "report", tmp_path / "link")
     report_files.refuse_unwritable(tmp_path / "report", None, tmp_path / "other")
     report_files.refuse_unwritable(Path("/dev/stdout"), Path("/dev/stdout"))
+
+
+def test_a_report_that_cannot_be_made_does_not_end_the_others(tmp_path, capfd):
+    reports = report_files.EachReport()
+    with reports.of(tmp_path / "a.html"):
+        report_files.write(tmp_path / "a.html", str(int("inf")))
+    with reports.of(tmp_path / "none" / "b.xml"):
+        report_files.write(tmp_path / "none" / "b.xml", "<x/>")
+    with reports.of(tmp_path / "c.prom"):
+        report_files.write(tmp_path / "c.prom", "x 1\n")
+    assert (tmp_path / "c.prom").read_text() == "x 1\n"
+    with pytest.raises(ResultError, match=r"cannot make the report .*a\.html: ValueError: invalid literal"):
+        reports.finish()
+    assert "error: cannot write" in capfd.readouterr().err

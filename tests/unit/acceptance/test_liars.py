@@ -1,0 +1,165 @@
+"""One node of a fleet cannot outvote the others, cost the controller memory, or end its reports."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import tracemalloc
+
+import pytest
+
+from clusterctl.acceptance.checked import NodeDevices, check
+from clusterctl.acceptance.judge import judge
+from clusterctl.acceptance.limits import AcceptLimits, limits
+from clusterctl.acceptance.model import (
+    Parsed,
+    RowFinding,
+    RowFingerprint,
+    RowMeasurement,
+    RowOutcome,
+    RowStatus,
+)
+from clusterctl.acceptance.on_node import outcome_of
+from clusterctl.acceptance.outputs import dcgm, fio, nvbandwidth, perftest, records
+from clusterctl.foreign import NotUnderstood
+from clusterctl.workloads.records import MARK
+
+KNOWN = limits(None)
+BAD = (RowStatus.WARN, RowStatus.FAIL)
+EIGHT = NodeDevices(8, frozenset({"mlx5_0", "mlx5_1"}))
+
+
+def node(name, values, hashes=(), measured_by=""):
+    """What a node measured: a value and a hash of each GPU."""
+    measured = tuple(
+        RowMeasurement("bf16_tflops", value, "TFLOP/s", True, f"GPU {index}")
+        for index, value in enumerate(values)
+    )
+    same = tuple(RowFingerprint("gemm_sha256", text, f"GPU {index}") for index, text in enumerate(hashes))
+    return RowOutcome(name, "gpu-gemm", "unknown GPU", parsed=Parsed(measured, same), measured_by=measured_by)
+
+
+LIES = (0.01, 0.5, 0.75, 0.9, 1.1, 1.5, 10.0, 1e15)
+
+
+def test_a_minority_of_liars_makes_no_honest_node_look_unfit():
+    """Up to (n - 1) / 2 of n nodes lie, with as many devices as they like: 1,000 seeded fleets."""
+    chance = random.Random(30)
+    for _ in range(1000):
+        count = chance.randint(3, 12)
+        liars = set(chance.sample(range(count), chance.randint(1, (count - 1) // 2)))
+        share, text = chance.choice(LIES), chance.choice("xyz")
+        outcomes = []
+        for number in range(count):
+            devices = chance.choice((1, 2, 8, 64)) if number in liars else 4
+            middle = 600 * (share if number in liars else 1)
+            values = [middle * (1 + chance.gauss(0, 0.002)) for _ in range(devices)]
+            outcomes.append(node(f"n{number}", values, [text if number in liars else "right"] * devices))
+        for number, found in enumerate(judge(outcomes, KNOWN)):
+            assert number in liars or found.status not in BAD, (count, liars, share, found.reason)
+
+
+def test_a_liar_that_reports_zero_does_not_end_the_comparison():
+    found = judge([node("a", [600.0]), node("b", [601.0]), node("c", [300.0]), node("d", [0.0])], KNOWN)
+    assert [one.status in BAD for one in found] == [False, False, True, True]
+
+
+def test_what_one_end_of_a_pair_printed_counts_once():
+    """The client of two pairs reports twice of what is true, for itself and for its partner."""
+
+    def rail(name, value, by=""):
+        found = RowMeasurement("write_gbit_per_s", value, "Gb/s", True, "mlx5_0")
+        return RowOutcome(name, "rdma-bandwidth", "RDMA 400 Gb/s", parsed=Parsed((found,)), measured_by=by)
+
+    outcomes = [rail("a", 780.0), rail("b", 780.0, by="a"), rail("c", 390.0), rail("d", 391.0)]
+    found = judge(outcomes, AcceptLimits(()))
+    assert [one.status in BAD for one in found[2:]] == [False, False], [one.reason for one in found]
+
+
+def test_a_good_node_with_one_wrong_device_still_fails():
+    found = judge(
+        [node("a", [1] * 3, "xxx"), node("b", [1] * 3, "xxy"), node("c", [1] * 3, "xxx")], AcceptLimits(())
+    )
+    assert [one.status for one in found] == [RowStatus.OK, RowStatus.FAIL, RowStatus.OK]
+    assert "GPU 2: gemm_sha256 differs from that of 3 of 3 equal nodes" in found[1].reason
+
+
+@pytest.mark.parametrize(
+    ("parsed", "said"),
+    [
+        (Parsed((RowMeasurement("f", 1.0, "", True, "GPU 8"),)), "have no GPU 8"),
+        (Parsed((RowMeasurement("f", 1.0, "", True, "GPU 0-8"),)), "have no GPU 0-8"),
+        (Parsed((RowMeasurement("f", 1.0, "", True, "GPU 0-1-2"),)), "have no"),
+        (Parsed((RowMeasurement("f", 1.0, "", True, "GPU -1"),)), "have no"),
+        (Parsed((RowMeasurement("f", 1.0, "", True, "GPU \u0663"),)), "have no"),
+        (Parsed((RowMeasurement("f", 1.0, "", True, "mlx5_2"),)), "have no mlx5_2"),
+        (Parsed((RowMeasurement("f", 1.0, "", True, "GPU 1"),) * 2), "f of GPU 1 comes twice"),
+        (Parsed((RowMeasurement("f", 1.0, "", True),) * 2), "f of the node comes twice"),
+        (Parsed((), (RowFingerprint("f", "x", "GPU 1"),) * 2), "f of GPU 1 comes twice"),
+        (Parsed((RowMeasurement("f", 1.7e308, "", True),)), "must be at most 1e"),
+        (Parsed((RowMeasurement("f", -2e18, "", True),)), "must be at most 1e"),
+        (Parsed((RowMeasurement("f", math.inf, "", True),)), "must be at most 1e"),
+        (Parsed((RowMeasurement("f", math.nan, "", True),)), "must be at most 1e"),
+        (Parsed(findings=(RowFinding(RowStatus.WARN, "x"),) * 1001), "at most 1000 messages"),
+    ],
+)
+def test_what_a_node_cannot_have_measured_makes_its_output_unreadable(parsed, said):
+    with pytest.raises(NotUnderstood, match=said):
+        check(parsed, EIGHT)
+    outcome = outcome_of(RowOutcome("a", "row"), lambda _: parsed, "", EIGHT)
+    assert said in outcome.failed and outcome.parsed == Parsed()
+
+
+def test_what_a_node_has_is_read():
+    check(
+        Parsed(
+            tuple(
+                RowMeasurement("f", 1e18, "", True, at) for at in ("", "GPU 0", "GPU 7", "GPU 0-7", "mlx5_1")
+            )
+        ),
+        EIGHT,
+    )
+
+
+def matrices(count, size):
+    cell = [["1"] * size] * size
+    cases = [
+        {"name": name, "status": "Passed", "bandwidth_matrix": cell} for name in nvbandwidth.TESTS
+    ] * count
+    return json.dumps({"nvbandwidth": {"testcases": cases}})
+
+
+_FIO = json.dumps({"jobs": [{"jobname": "write"}] * 400_000})
+FLOODS = {
+    "matrices": (nvbandwidth.parse, matrices(6, 256)),
+    "one large matrix": (nvbandwidth.parse, matrices(1, 64)),
+    "a case that comes twice": (nvbandwidth.parse, matrices(2, 8)),
+    "numbers": (nvbandwidth.parse, '{"nvbandwidth": [' + "1," * 4_000_000 + "1]}"),
+    "lists": (dcgm.parse, '{"DCGM Diagnostic": [' + "[]," * 2_700_000 + "[]]}"),
+    "jobs": (fio.parse, _FIO),
+    "records": (records.parse, f"{MARK}{{}}\n" * 300_000),
+    "values of a GPU": (
+        records.parse,
+        (
+            MARK
+            + json.dumps({"kind": "device-measured", "row": "hbm", "name": "copy", "value": 1, "gpu": 0})
+            + "\n"
+        )
+        * 60_000,
+    ),
+    "rails": (
+        perftest.parse,
+        "clusterctl: rail mlx5_0 RDMA\n#bytes #iterations BW average[Gb/sec]\n65536 1000 390\n" * 80_000,
+    ),
+}
+
+
+@pytest.mark.parametrize(("parse", "text"), FLOODS.values(), ids=FLOODS)
+def test_eight_megabytes_of_one_node_cost_little(parse, text):
+    tracemalloc.start()
+    found = outcome_of(RowOutcome("a", "row"), parse, text[: 8 << 20], EIGHT)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.failed.startswith("its output cannot be read: ") and found.parsed == Parsed()
+    assert peak < 100 << 20, f"{peak >> 20} MiB"
