@@ -68,6 +68,7 @@ class Exchange:
         self._stderr = bytearray()
         self._noise = bytearray()
         self._handed_bytes = 0
+        self._searched_bytes = 0
         self._prompts = 0
         self._answered = False
         self._settled = False
@@ -130,12 +131,14 @@ class Exchange:
     def _emit_lines(self, on_line: Callable[[str], None]) -> None:
         """Pass on complete lines without keeping them: a launch of a thousand ranks writes hundreds of MiB."""
         begin = 0
-        while (end := self._stdout.find(b"\n", begin)) >= 0:
+        # A line may arrive in many pieces: what was searched has no line end.
+        while (end := self._stdout.find(b"\n", max(begin, self._searched_bytes))) >= 0:
             line = self._stdout[begin:end].decode(errors="replace")
             begin = end + 1
             on_line(line)
         del self._stdout[:begin]
         self._handed_bytes += begin
+        self._searched_bytes = len(self._stdout)
 
     def take_input(self) -> tuple[bytes, bool]:
         """Return the data to send now, and whether standard input ends with it.
@@ -159,8 +162,15 @@ class Exchange:
         """Raise TransportError if the command must be ended now."""
         if self._prompts > 1:
             raise self._refusal()
+        before = len(self._noise) + (0 if self.started else len(self._stderr))
+        if before > _MAX_NOISE_BYTES:
+            raise self._failure(
+                FailureKind.PROTOCOL,
+                f"wrote more than {_MAX_NOISE_BYTES >> 20} MiB before the command started: {shown(self._argv)}",
+                "check the login shell's start files and the SSH server of the node",
+            )
         written = self._handed_bytes + len(self._stdout) + len(self._stderr)
-        if (self._keep is None and written > self._limit) or len(self._noise) > _MAX_NOISE_BYTES:
+        if self._keep is None and written > self._limit:
             mib = self._limit / 1048576
             raise self._failure(
                 FailureKind.PROTOCOL,

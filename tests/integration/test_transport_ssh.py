@@ -248,6 +248,16 @@ def test_any_login_shell_and_its_noise(sshd_farm, connect, system_user, tier_una
     assert done.stdout == "a'b|!!|$x|\\|two\nlines|é|".encode()
 
 
+@pytest.mark.parametrize("keep_bytes", [None, 1000])
+def test_a_login_shell_that_only_writes_errors_is_ended(sshd_farm, connect, system_user, keep_bytes):
+    account = system_user()
+    farm = sshd_farm(1, user=account.name, sshd_config="ForceCommand exec yes 4711.8 >&2")
+    found = failure(connect(farm).run, ("true",), timeout_s=120, keep_bytes=keep_bytes)
+    assert found.kind is FailureKind.PROTOCOL
+    assert "wrote more than 1 MiB before the command started: true" in found.message
+    wait_until_gone("4711.8", 60)
+
+
 def test_a_login_shell_that_runs_nothing(sshd_farm, connect, system_user):
     account = system_user(shell="/usr/sbin/nologin")
     found = failure(connect(sshd_farm(1, user=account.name)).run, ("true",))

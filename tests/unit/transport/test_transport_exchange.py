@@ -100,6 +100,31 @@ def test_output_is_bounded():
     assert kind_of(exchange.check) is FailureKind.PROTOCOL
 
 
+@pytest.mark.parametrize("keep", [None, 0, 1000, 1 << 30])
+def test_errors_before_the_start_are_noise_whatever_is_kept(keep):
+    exchange = Exchange("n", ARGV, marker="m", keep_bytes=keep, max_output_bytes=1 << 30)
+    exchange.feed_stderr(b"x" * (1 << 20))
+    exchange.check()
+    exchange.feed_stderr(b"x")
+    with pytest.raises(TransportError, match="wrote more than 1 MiB before the command started"):
+        exchange.check()
+    started = Exchange("n", ARGV, marker="m", keep_bytes=5)
+    started.feed_stderr(b"noise ")
+    started.feed_stdout(b"m 7\n")
+    for _ in range(100):
+        started.feed_stderr(b"x" * (1 << 16))
+        started.check()
+    assert len(started.completed(0).stderr) < 12
+
+
+def test_a_line_that_arrives_byte_by_byte_is_one_line():
+    lines = []
+    exchange = Exchange("n", ARGV, on_line=lines.append)
+    for byte in b"first\n" + b"y" * 3000 + b"\n\nlast\n":
+        exchange.feed_stdout(bytes([byte]))
+    assert lines == ["first", "y" * 3000, "", "last"]
+
+
 def test_lines_that_were_handed_on_count_as_output():
     exchange = Exchange("n", ARGV, on_line=lambda _: None, max_output_bytes=1000)
     exchange.feed_stdout(b"x" * 600 + b"\n")
