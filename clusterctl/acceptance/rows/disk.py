@@ -22,12 +22,23 @@ least=256 most=1024 share=4
 # All nodes write at the same time, each this much.
 _SHARED = """\
 kind() { stat -f -c %T "$1" 2>/dev/null; }
-place=
+# Succeed if no other account can replace a file in a directory, as its owner can, and others without a sticky bit.
+safe() {
+  owner=$(stat -L -c %u "$1") && mode=$(stat -L -c %a "$1") || return 1
+  [ "$owner" = 0 ] || [ "$owner" = "$(id -u)" ] || return 1
+  [ $((0$mode & 022)) -eq 0 ] || [ $((0$mode & 01000)) -ne 0 ]
+}
+place= others=
 for mount in "$@"; do
-  [ -n "$place" ] || [ ! -w "$mount" ] || place=$mount
+  [ -z "$place" ] && [ -w "$mount" ] || continue
+  if safe "$mount"; then place=$mount; else others="$others $mount"; fi
 done
 if [ -z "$place" ]; then
-  echo "clusterctl: no room: this login may not write to $*"
+  if [ -n "$others" ]; then
+    echo "clusterctl: no room: another account could replace files in$others"
+  else
+    echo "clusterctl: no room: this login may not write to $*"
+  fi
   exit 0
 fi
 least=65536 most=64 share=1024
@@ -44,10 +55,13 @@ fi
 size=$((free / share))
 [ "$size" -le "$most" ] || size=$most
 echo "clusterctl: filesystem ${kind:-unknown}"
-file=$(mktemp "$place/clusterctl-fio.XXXXXXXX") || exit 1
-exec 3<>"$file"
-truncate -s "${size}M" "$file"
+file=$(mktemp -u "$place/clusterctl-fio.XXXXXXXXXX") || exit 1
+umask 077
+# Opened once, by O_EXCL, which follows no link; then only the open file is used.
+set -C
+exec 3>"$file"
 rm -f -- "$file"
+truncate -s "${size}M" /proc/self/fd/3
 exec fio --filename=/proc/self/fd/3 --size="${size}M" --direct=1 --ioengine=libaio --group_reporting \
   --output-format=json \
   --name=write --rw=write --bs=1M --iodepth=16 --end_fsync=1 --stonewall \

@@ -60,6 +60,74 @@ def test_a_shared_directory_is_measured_where_the_login_may_write(tools, tmp_pat
     assert "may not write to" in fio.parse(refused.stdout).not_run
 
 
+SHELLS = {"dash": ("dash",), "bash": ("bash", "--posix")}  # busybox would run its own mktemp and rm
+# What another account does to the name at the moment when the row has just chosen it, or has just removed it.
+_SWAPS = {
+    "mktemp": 'name=$({real} "$@") && rm -f "$name" && ln -s {victim} "$name" && echo "$name"',
+    "rm": 'for name; do :; done; {real} "$@"; ln -s {victim} "$name"',
+}
+
+
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize("program", _SWAPS)
+@pytest.mark.parametrize("shell", SHELLS.values(), ids=SHELLS)
+def test_a_file_that_another_account_swaps_for_a_link_is_not_followed(tmp_path, program, exists, shell):
+    if shutil.which(shell[0]) is None:
+        pytest.skip(f"{shell[0]} is not installed")
+    work, victim, bin_ = tmp_path / "work", tmp_path / "victim", tmp_path / "bin"
+    work.mkdir()
+    bin_.mkdir()
+    if exists:
+        victim.write_text("root only")
+    swap = _SWAPS[program].format(real=shutil.which(program), victim=victim)
+    stubs = {
+        program: swap,
+        "df": "echo header; echo '/s 200000000 1 100000000 1% /s'",
+        "fio": 'for word; do case $word in --filename=*) echo written >>"${word#--filename=}" ;; esac; done',
+    }
+    for name, text in stubs.items():
+        (bin_ / name).write_text(f"#!/bin/sh\n{text}\n")
+        (bin_ / name).chmod(0o755)
+    command = disk.argv(1, 1)
+    done = subprocess.run(
+        (*shell, *command[1:]), cwd=work, capture_output=True, text=True, timeout=60, check=False,
+        env={"PATH": f"{bin_}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert (victim.read_text() if victim.exists() else None) == ("root only" if exists else None), done.stderr
+    assert (done.returncode == 0) is (program == "rm"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "measured"),
+    [
+        (0, 0o755, True),
+        (0, 0o1777, True),
+        (0, 0o777, False),
+        (0, 0o775, False),
+        (65534, 0o755, False),
+        (65534, 0o1777, False),
+    ],
+)
+def test_a_mount_in_which_another_account_could_swap_files_is_refused(tmp_path, owner, mode, measured):
+    shared, bin_ = tmp_path / "shared", tmp_path / "bin"
+    shared.mkdir()
+    bin_.mkdir()
+    os.chown(shared, owner, owner)
+    shared.chmod(mode)
+    for name, text in {"df": "echo header; echo '/s 200000000 1 100000000 1% /s'", "fio": "echo ran"}.items():
+        (bin_ / name).write_text(f"#!/bin/sh\n{text}\n")
+        (bin_ / name).chmod(0o755)
+    done = subprocess.run(
+        disk.argv(1, 1, (str(shared),)), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+        env={"PATH": f"{bin_}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    if measured:
+        assert done.stdout.splitlines()[-1] == "ran"
+    else:
+        assert fio.parse(done.stdout).not_run == f"another account could replace files in {shared}"
+    assert list(shared.iterdir()) == []
+
+
 def test_a_killed_fio_leaves_no_file_and_frees_its_space(tools, tmp_path):
     process = subprocess.Popen(
         disk.argv(600, 1),
