@@ -151,7 +151,8 @@ def _training(variants: Sequence[Variant]) -> Table:
 
 def proven(variants: Sequence[Variant]) -> list[tuple[str, list[str]]]:
     """Return the names of the variants that have proof lines, and these lines."""
-    found = [(str(one["name"]), trust_lines.lines(one.get("proof") or {})) for one in variants]
+    proofs = ((str(one["name"]), one.get("proof") or {}) for one in variants)
+    found = [(name, trust_lines.lines(proof) + trust_lines.algorithms(proof)) for name, proof in proofs]
     return [(name, lines) for name, lines in found if lines]
 
 

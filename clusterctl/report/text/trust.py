@@ -128,12 +128,10 @@ def _chosen(choices: Mapping[str, str]) -> str:
 
 
 def usage(entry: Mapping[str, Any]) -> list[str]:
-    """Return the lines on a variant's proven settings and on algorithms (``proof.usage``)."""
+    """Return the lines on a variant's proven settings (``proof.usage``)."""
     found = [f"settings in effect: {name} ({by})" for name, by in entry["proven"].items()]
     if calls := entry.get("mechanisms", {}).get("fp16"):
         found.append(f"hook fp16: {calls} calls on each rank")
-    if algorithms := _algorithms(entry["algorithms"]):
-        found.append(f"algorithms: {algorithms}")
     if other := entry.get("same_algorithms_as"):
         found.append(
             f"note: the algorithms are those of {other} at every size, so these settings changed none"
@@ -141,17 +139,18 @@ def usage(entry: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _algorithms(calls: Sequence[Mapping[str, Any]]) -> str:
-    """Return the algorithms with the range of their sizes: ``all_reduce oneshot 1K-64K``."""
+def algorithms(proof: Mapping[str, Any]) -> list[str]:
+    """Return the line on collective_core's algorithms with their sizes: ``algorithms: all_reduce oneshot 1K-64K``."""
     sizes: dict[tuple[str, str], list[int]] = {}
-    for one in calls:
+    for one in proof.get("usage", {}).get("algorithms", ()):
         if one["size_bytes"]:  # a barrier carries no data
             sizes.setdefault((one["operation"], one["algorithm"]), []).append(one["size_bytes"])
-    return ", ".join(
+    said = ", ".join(
         " ".join(filter(None, (operation, algorithm, size(min(found)))))
         + (f"-{size(max(found))}" if len(set(found)) > 1 else "")
         for (operation, algorithm), found in sizes.items()
     )
+    return [f"algorithms: {said}"] if said else []
 
 
 def slow(entry: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -185,5 +184,5 @@ _PARTS: dict[str, Callable[[Any], list[str]]] = {
 
 
 def lines(proof: Mapping[str, Any]) -> list[str]:
-    """Return all lines of a proof."""
+    """Return all lines of a proof, but for its ``algorithms``."""
     return [line for name, render in _PARTS.items() if name in proof for line in render(proof[name])]
