@@ -49,6 +49,7 @@ class FaultKind(str, Enum):
     MESH = "ssh-mesh"
     MEMLOCK = "memlock"
     LAUNCHER = "launcher"
+    INTERRUPTED = "interrupted"
 
 
 class VerdictStatus(str, Enum):

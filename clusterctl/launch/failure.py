@@ -109,6 +109,14 @@ def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
     )
 
 
+def interrupted(where: str) -> Fault:
+    """Return the fault of a run that a person interrupted after a part of it was measured."""
+    return Fault(
+        FaultKind.INTERRUPTED,
+        f"interrupted in {where}; all ranks were ended, and what was measured before is kept",
+    )
+
+
 def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
     """Return what stopped the launch, causes before consequences; empty if the launcher succeeded."""
     faults = [

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from clusterctl.benchmarks.base import Fault
+from clusterctl.launch import failure
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.measure import Measurement
-from clusterctl.launch.measured import Measured
+from clusterctl.launch.measured import Measured, PartlyMeasured
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
 from clusterctl.launch.variants import Variant
@@ -81,7 +82,8 @@ def interleave(
 ) -> Interleaved:
     """Measure every variant ``repeats`` times, interleaved; each launch has its own directory of logs.
 
-    ``starting`` is called before each launch, with its variant and its repeat.
+    ``starting`` is called before each launch, with its variant and its repeat. Raise PartlyMeasured if a person
+    interrupts it after something was measured.
     """
     found: list[list[Measured]] = [[] for _ in variants]
     noting = once(say)
@@ -91,15 +93,34 @@ def interleave(
             where = Turn(variant.name, index + 1, len(variants), number, repeats)
             folder = logs / f"{index + 1}-{re.sub(r'[^A-Za-z0-9._=-]', '_', variant.name)[:60]}" / str(number)
             names: dict[str, str | int] = {"variant": variant.name, "repeat": number}
-            measured = Measurement(
-                request_of(request, variant, variants), runner, folder, noting,
-                starting=partial(starting, names), turn=where,
-            ).run()  # fmt: skip
+            asked = request_of(request, variant, variants)
+            measuring = Measurement(
+                asked, runner, folder, noting, starting=partial(starting, names), turn=where
+            )
+            try:
+                measured = measuring.run()
+            except KeyboardInterrupt as error:
+                if isinstance(error, PartlyMeasured) and isinstance(error.measured, Measured):
+                    found[index].append(error.measured)
+                if not found[0]:
+                    raise
+                faults = (failure.interrupted(spoken(where)),)
+                raise PartlyMeasured(_interleaved(request, variants, found, repeats, faults)) from None
             found[index].append(measured)
             if measured.faults:
                 faults = tuple(replace(f, message=f"{spoken(where)}: {f.message}") for f in measured.faults)
                 break
         if faults:
             break
+    return _interleaved(request, variants, found, repeats, faults)
+
+
+def _interleaved(
+    request: Request,
+    variants: Sequence[Variant],
+    found: Sequence[Sequence[Measured]],
+    repeats: int,
+    faults: tuple[Fault, ...],
+) -> Interleaved:
     runs = tuple(Repeated(v, tuple(measured)) for v, measured in zip(variants, found, strict=True))
     return Interleaved(request, runs, repeats, faults)

@@ -29,6 +29,7 @@ from clusterctl.launch.failure import Outcome
 from clusterctl.launch.launches import Launches, step_of
 from clusterctl.launch.measured import (
     Measured,
+    PartlyMeasured,
     TrainingPoint,
     collective_settings,
     environment_of,
@@ -42,9 +43,10 @@ from clusterctl.launch.variants import require_reader, without_effect
 from clusterctl.launch.viewer import Turn
 from clusterctl.transport.answers import HANDLING_ERRORS
 from clusterctl.trust import foreign_library as foreign_proof
-from clusterctl.trust import paths, settings, usage
+from clusterctl.trust import paths, settings, slow_neighbours, usage
 from clusterctl.trust.paths import RankPath
 from clusterctl.trust.usage import RankUsage
+from clusterctl.wording import counted
 from clusterctl.workloads.archive import ARCHIVE, build
 from clusterctl.workloads.training_sizes import default_sizes
 
@@ -96,8 +98,13 @@ class Measurement:
         self._launches = Launches(runner, starting)
 
     def run(self) -> Measured:
-        """Measure; problems on the nodes are returned as faults."""
+        """Measure; problems on the nodes are returned as faults.
+
+        Raise PartlyMeasured if a person interrupts a training of which points are finished.
+        """
         measured = self._measured()
+        if any(fault.kind is FaultKind.INTERRUPTED for fault in measured.faults):
+            raise PartlyMeasured(measured)
         return replace(measured, health=self._launches.health(measured.faults, self._logs))
 
     def _measured(self) -> Measured:
@@ -141,6 +148,12 @@ class Measurement:
             if not chosen.on_gpus and not request.sweep:
                 self._say("no GPU: running a short sweep on the CPU (8 B to 8 MiB, 10 iterations)")
             return self._collective(chosen, chosen.sweep, launches[0])
+        if request.points is None and len(launches) > 1:
+            *fewer, last = (str(plan.np) for plan in launches)
+            self._say(
+                f"measuring {', '.join(fewer)} and {last} ranks for the scaling efficiency; "
+                f"-np {last} measures {last} only"
+            )
         if not chosen.on_gpus and chosen.training.batch_size is None:
             sizes = default_sizes(chosen.training.model, chosen.training.phase or 1, gpu=False)
             batch = sizes.batch_size
@@ -180,9 +193,9 @@ class Measurement:
         faults = faults or _unproven_library(chosen, plan, outcome, used)
         faults = faults or proven_settings.faults(proven_settings.unproven(environment, (), evidence))
         neighbours = beside.parse(plan, outcome)
-        if not neighbours.ranks and not faults and self._turn is None:
-            neighbours = self._beside(chosen, plan)
-        slow = self._slow_parts(chosen, plan, neighbours) if not faults and self._turn is None else None
+        slow: tuple[SlowPart, ...] | None = None
+        if not faults and self._turn is None:
+            neighbours, slow = self._look_for_slow(chosen, plan, neighbours)
         return Measured(
             self._request, chosen.library, chosen.launcher.name, sweep, (), sweep.ranks, self._launches.documents,
             (*faults, *proven.faults),
@@ -199,15 +212,33 @@ class Measurement:
             proven=settings.read_by(environment, evidence),
         )  # fmt: skip
 
+    def _look_for_slow(
+        self, chosen: RequestPlan, plan: LaunchPlan, neighbours: Neighbourhood
+    ) -> tuple[Neighbourhood, tuple[SlowPart, ...] | None]:
+        """Return the neighbour measurements and what pairs of nodes confirmed, with additional launches if needed."""
+        launches = len(self._launches.documents)
+        if not neighbours.ranks:
+            neighbours = self._beside(chosen, plan)
+        after = len(self._launches.documents)
+        slow = self._slow_parts(chosen, plan, neighbours)
+        only_neighbours = launches < after == len(self._launches.documents) and bool(neighbours.ranks)
+        if slow == () or (only_neighbours and not slow_neighbours.find(neighbours)):
+            self._say("no rank is slow")
+        return neighbours, slow
+
     def _beside(self, chosen: RequestPlan, plan: LaunchPlan) -> Neighbourhood:
         """Measure neighbouring ranks with an additional launch if the measured program cannot do so."""
         extra = beside.plan(chosen, plan)
         if extra is None:
             return Neighbourhood()
+        self._say("Looking for a slow rank: pairs of neighbours")
         outcome, causes = self._launches.additional(extra, "pairs of neighbours", self._logs / "neighbours")
         for fault in causes:
             self._say(f"note: pairs of neighbours were not measured: {fault.message}")
-        return beside.parse(extra, outcome)
+        found = beside.parse(extra, outcome)
+        if not causes and not found.ranks:
+            self._say("the ranks have no links to compare")
+        return found
 
     def _slow_parts(
         self, chosen: RequestPlan, plan: LaunchPlan, neighbours: Neighbourhood
@@ -219,6 +250,7 @@ class Measurement:
         extra, rails = found
         faults = self._launches.unmeshed(extra)
         if not faults:
+            self._say("Looking for a slow rank: pairs of nodes")
             outcome, causes = self._launches.additional(extra, "pairs of nodes", self._logs / "pairs")
             slow, located = slow_parts.parse(extra, outcome, rails)
             if slow is not None and not causes:
@@ -239,38 +271,44 @@ class Measurement:
         without_proof: set[int] = set()
         most = max(plan.np for plan in plans)
         for number, plan in enumerate(plans, 1):
-            outcome, causes = self._launch(chosen, plan, number, len(plans))
-            if outcome is None:
-                faults = causes
+            try:
+                outcome, causes = self._launch(chosen, plan, number, len(plans))
+                if outcome is None:
+                    faults = causes
+                    break
+                proven = self._trust(plan, outcome, chosen)
+                run = training.parse(outcome.stdout_by_rank)
+                if plan.np > 1:
+                    by_torch = tuple(RankPath(rank, path) for rank, path in run.paths)
+                    taken = _reports(outcome) if chosen.library == "nccl+ccore" else by_torch
+                ranks = run.ranks
+                finished = tuple(RankProof(rate.rank, "", 0, "") for rate in run.rates)
+                faults = failure.merge(causes, run.faults, failure.check_ranks(finished, plan.np))
+                if not faults:
+                    used = usage.of_reports(run.usage)
+                    self._launches.note_quotas(plan, used)
+                    faults = _unproven_library(chosen, plan, outcome, used)
+                if not faults:
+                    evidence = proven_settings.evidence(plan, chosen, proven.log, used, taken)
+                    # One rank alone does not communicate, so it uses no option of the communication.
+                    wished = chosen.environment if plan.np > 1 else dict(self._request.environment)
+                    by = settings.read_by(wished, evidence)
+                    asked = chosen.mechanisms if plan.np > 1 else ()
+                    unproven = proven_settings.unproven(wished, asked, evidence)
+                    if proven_settings.left_to_more_ranks(unproven, plan.np, most):
+                        without_proof |= {plan.np} if unproven else set()
+                    else:
+                        faults = proven_settings.faults(unproven)
+                if faults:
+                    break
+                spread = max(rate.spread for rate in run.rates)
+                point = Point(plan.np, len(plan.placements), run.samples_per_s, spread)
+                points.append(TrainingPoint(point, run))
+            except KeyboardInterrupt:
+                if not points:
+                    raise
+                faults = (failure.interrupted(f"point {number} of {len(plans)}, {counted(plan.np, 'rank')}"),)
                 break
-            proven = self._trust(plan, outcome, chosen)
-            run = training.parse(outcome.stdout_by_rank)
-            if plan.np > 1:
-                by_torch = tuple(RankPath(rank, path) for rank, path in run.paths)
-                taken = _reports(outcome) if chosen.library == "nccl+ccore" else by_torch
-            ranks = run.ranks
-            finished = tuple(RankProof(rate.rank, "", 0, "") for rate in run.rates)
-            faults = failure.merge(causes, run.faults, failure.check_ranks(finished, plan.np))
-            if not faults:
-                used = usage.of_reports(run.usage)
-                self._launches.note_quotas(plan, used)
-                faults = _unproven_library(chosen, plan, outcome, used)
-            if not faults:
-                evidence = proven_settings.evidence(plan, chosen, proven.log, used, taken)
-                # One rank alone does not communicate, so it uses no option of the communication.
-                wished = chosen.environment if plan.np > 1 else dict(self._request.environment)
-                by = settings.read_by(wished, evidence)
-                asked = chosen.mechanisms if plan.np > 1 else ()
-                unproven = proven_settings.unproven(wished, asked, evidence)
-                if proven_settings.left_to_more_ranks(unproven, plan.np, most):
-                    without_proof |= {plan.np} if unproven else set()
-                else:
-                    faults = proven_settings.faults(unproven)
-            if faults:
-                break
-            spread = max(rate.spread for rate in run.rates)
-            point = Point(plan.np, len(plan.placements), run.samples_per_s, spread)
-            points.append(TrainingPoint(point, run))
         said: dict[str, Any] = {}
         if points:
             environment = environment_of(plans[-1], chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clusterctl.benchmarks.base import Fault, RankProof
 from clusterctl.benchmarks.collective import CollectiveSweep, program_of
@@ -24,6 +24,9 @@ from clusterctl.launch.variants import tunes
 from clusterctl.trust.health import FleetHealth
 from clusterctl.trust.paths import RankPath
 from clusterctl.trust.usage import RankUsage
+
+if TYPE_CHECKING:
+    from clusterctl.launch.interleave import Interleaved
 
 _PROGRAMS = ("nccl-tests", "collective_core")
 
@@ -68,6 +71,14 @@ class Measured:
     """The numbers of ranks of a training that are too few to use the variant's settings."""
     health: FleetHealth | None = None
     """What happened to the hardware of the nodes during the run; None if no rank was started."""
+
+
+class PartlyMeasured(KeyboardInterrupt):
+    """A person interrupted a measurement of which a part was finished; ``measured`` holds that part."""
+
+    def __init__(self, measured: Measured | Interleaved) -> None:
+        super().__init__()
+        self.measured = measured
 
 
 def environment_of(plan: LaunchPlan, chosen: RequestPlan) -> dict[str, Any]:

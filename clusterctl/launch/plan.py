@@ -143,9 +143,15 @@ class RequestPlan:
         """Return the launches in their order: one for a collective, one for each point of a training."""
         if self.training is None:
             return (self.launch(self.np, self.sweep.argv(self.program.words), dumping=True),)
-        points = self.request.points or default_points(self.np, [answer.slots for answer in self.answers])
         words = self.training.argv(self.program.words)
-        return tuple(self.launch(np, words, number, dumping=True) for number, np in enumerate(points))
+        return tuple(self.launch(np, words, number, dumping=True) for number, np in enumerate(self.points))
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        """Return the numbers of ranks of a training: those of the request, else those of its scaling curve."""
+        if self.request.points is not None or self.request.np is not None:
+            return self.request.points or (self.np,)
+        return default_points(self.np, [answer.slots for answer in self.answers])
 
     def launch(
         self, np: int, words: tuple[str, ...], number: int = 0, *, dumping: bool = False

@@ -8,6 +8,7 @@ from typing import Any
 
 from clusterctl import run_ids
 from clusterctl.containers.record import INVENTORY
+from clusterctl.documents.kinds import FaultKind
 from clusterctl.documents.locate import Locate, LocateStatus
 from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.errors import ClusterctlError, ConfigError
@@ -148,7 +149,9 @@ def _bench(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     summary = folders.read(run.path).summary
     ranks = "" if summary.np is None else f" on {counted(summary.np, 'rank')}"
     figure = "" if summary.figure is None else f", {summary.figure:.4g} {summary.unit}"
-    return RunEnd(RunOutcome(summary.status), f"{summary.benchmark}{ranks}{figure}")
+    kinds = {one.get("kind") for one in document.get("proof", {}).get("failures", ())}
+    word = RunOutcome.INTERRUPTED if FaultKind.INTERRUPTED.value in kinds else RunOutcome(summary.status)
+    return RunEnd(word, f"{summary.benchmark}{ranks}{figure}")
 
 
 def _preflight(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:

@@ -233,6 +233,26 @@ def test_an_interrupt_takes_the_ranks_along(clusterctl, tmp_path, number):
     assert launch_processes(tmp_path) == []
 
 
+def test_an_interrupt_keeps_the_finished_points(run_clusterctl, clusterctl, tmp_path):
+    words = ("--model", "resnet18", "--library", "gloo", "--launcher", "local", "--scaling", "1,2")
+    small = ("--batch-size", "2", "--image-size", "32", "-n", "1", "--windows", "2")
+    with start(clusterctl, tmp_path, "-i", inventory(tmp_path, slots=2), *words, *small) as process:
+        deadline = time.monotonic() + 120
+        while not list((tmp_path / "runs").glob("*/logs/np-2/rank-*.log")):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "What was measured before is kept: clusterctl results show " in said
+    document = json.loads((run_folder(tmp_path) / "results.json").read_text())
+    assert [point["np"] for point in document["points"]] == [1]
+    assert [fault["kind"] for fault in document["proof"]["failures"]] == ["interrupted"]
+    listed = json.loads(run_clusterctl("runs", "list", "--json").stdout)["runs"]
+    assert [one["outcome"] for one in listed] == ["interrupted"]
+    assert launch_processes(tmp_path) == []
+
+
 def test_a_loss_that_is_no_number_fails(run_clusterctl, tmp_path):
     done = run_clusterctl(
         "bench", "-i", inventory(tmp_path), "--model", "resnet18", "--library", "gloo", "--scaling", "2",

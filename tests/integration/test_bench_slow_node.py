@@ -60,6 +60,8 @@ def test_the_node_with_the_slow_network_is_named(run_clusterctl, fleet, tmp_path
     proof = document["proof"]
     assert document["status"] == "doubtful" and [one["nodes"] for one in proof["slow"]] == [["node03"]]
     assert "neighbours" in proof, done.stderr
+    assert "Looking for a slow rank: pairs of nodes\n" in done.stderr
+    assert "no rank is slow" not in done.stderr
     measured = {one["rank"]: one for one in proof["neighbours"]["ranks"]}
     assert [one["host"] for one in measured.values()] == ["node01", "node02", "node03", "node04"]
     assert set(measured[2]["gbps_with"]) == {"0", "1", "3"}

@@ -53,8 +53,8 @@ def test_all_reduce_across_two_nodes(bench, docker_lab):
 
 def test_resnet50_across_two_nodes(bench):
     document = bench(
-        "--model", "resnet50", "-np", "2", "--batch-size", "2", "--image-size", "32", "-n", "1", "--windows", "2",
-        "--timeout", "400",
+        "--model", "resnet50", "--scaling", "1,2", "--batch-size", "2", "--image-size", "32", "-n", "1",
+        "--windows", "2", "--timeout", "400",
     )  # fmt: skip
     assert document["status"] == "ok"
     assert hosts(document) == {0: "node1", 1: "node2"}

@@ -103,6 +103,8 @@ def bench(
         if not as_json:
             console.data(bench_output.render(ended.result, reports.output), look="result")
         bench_run.say_end(ended)
+        if bench_run.was_interrupted(ended.faults):
+            raise KeyboardInterrupt
 
     if instead.smoke:
         all_ended = bench_smoke.run(session, requests[0], runs, label, show)

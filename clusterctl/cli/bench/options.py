@@ -59,7 +59,7 @@ class Ranks:
             "--scaling",
             metavar="N,..",
             help="Numbers of ranks of the scaling curve.",
-            show_default="1, one full node, and -np",
+            show_default="with -np only those; else 1, one full node, and all slots",
         ),
     ] = None
     library: Annotated[

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from clusterctl import log
 from clusterctl.cli import console
 from clusterctl.cli.bench import store as bench_store
 from clusterctl.cli.bench import topology as bench_topology
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from clusterctl.results.record import Record
     from clusterctl.rundir import RunDir
     from clusterctl.transport.base import HostMap
+
+
+_LOG = log.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +113,17 @@ def measure(
     say: Callable[[str], None] = console.talk,
     label: str | None = None,
 ) -> Ended:
-    """Measure in a new run folder, store the result there and in the database, and return the ended run."""
+    """Measure in a new run folder, store the result there and in the database, and return the ended run.
+
+    A run that a person interrupts returns what was finished; raise KeyboardInterrupt if nothing was.
+    """
     from clusterctl.artifacts import shell
     from clusterctl.cli.bench.live import LiveRun
     from clusterctl.documents.launch import Artifacts, Command, Launch
     from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.interleave import Interleaved, interleave
     from clusterctl.launch.measure import Measurement
-    from clusterctl.launch.measured import Measured
+    from clusterctl.launch.measured import Measured, PartlyMeasured
     from clusterctl.report.known_errors.run_logs import cause_in
     from clusterctl.results.model import from_measured
     from clusterctl.results.variants import from_interleaved
@@ -142,13 +149,13 @@ def measure(
                 measured = interleave(request, variants, repeats, runner, logs, say, starting)
             else:
                 measured = Measurement(request, runner, logs, say, starting=partial(starting, {})).run()
+    except PartlyMeasured as error:
+        measured = error.measured
+        kept = f"What was measured before is kept: clusterctl results show {run.id}"
+        _tell_interrupted(live.reached, "All ranks were ended.", kept)
     except KeyboardInterrupt:
-        if live.reached:
-            interrupt.tell(f"Interrupted in {live.reached}")
-        interrupt.tell("All ranks were ended, and no result is stored.")
-        if any(logs.rglob("*.log")):
-            interrupt.tell(f"The output so far is in {logs}")
-        interrupt.tell(f"To measure again: {interrupt.command_line()}")
+        written = f"The output so far is in {logs}" if any(logs.rglob("*.log")) else ""
+        _tell_interrupted(live.reached, "All ranks were ended, and no result is stored.", written)
         raise
     run.write("launch", Launch.model_validate({"launches": measured.launches}).document())
     result = (
@@ -156,7 +163,7 @@ def measure(
         if isinstance(measured, Measured)
         else from_interleaved(measured, run.id)
     )
-    if measured.faults:
+    if measured.faults and not was_interrupted(measured.faults):
         result = result.model_copy(update={"cause": cause_in(run.path)})
     result = bench_topology.kept(run, runner, result, measured.launches)
     result = bench_trust.held_against(result, baseline)
@@ -166,9 +173,23 @@ def measure(
     return Ended(run, result, record, measured.faults, session.inventory.nodes)
 
 
+def _tell_interrupted(reached: str, ended: str, kept: str) -> None:
+    at = f"Interrupted in {reached}" if reached else ""
+    for line in filter(None, (at, ended, kept, f"To measure again: {interrupt.command_line()}")):
+        interrupt.tell(line)
+
+
+def was_interrupted(faults: Sequence[Fault]) -> bool:
+    """Tell whether a person interrupted the run with these faults."""
+    from clusterctl.benchmarks.base import FaultKind
+
+    return any(fault.kind is FaultKind.INTERRUPTED for fault in faults)
+
+
 def _launches(request: Request, variants: int, repeats: int) -> int | None:
     """Return the number of launches of a run; None if it depends on the nodes."""
-    points = 1 if request.training is None else len(request.points) if request.points else None
+    single = request.training is None or request.np is not None
+    points = len(request.points) if request.points else 1 if single else None
     return None if points is None else points * max(1, variants) * repeats
 
 
@@ -183,14 +204,19 @@ def say_without(faults: Sequence[Fault], nodes: Sequence[Node]) -> None:
 
 def say_end(ended: Ended) -> None:
     """Print to stderr the faults, their hints, and the path of the run folder."""
+    from clusterctl.report.text import trust
     from clusterctl.report.text.failures import fault_lines
     from clusterctl.results.model import fault_document
 
-    for line in fault_lines(map(fault_document, ended.faults)):
-        console.talk(line)
-    say_without(ended.faults, ended.nodes)
-    if ended.faults:
-        say_cause(ended.result.cause, ended.run)
+    if not was_interrupted(ended.faults):
+        for line in fault_lines(map(fault_document, ended.faults)):
+            console.talk(line)
+        say_without(ended.faults, ended.nodes)
+        if ended.faults:
+            say_cause(ended.result.cause, ended.run)
+    variants = ended.result.variants or (ended.result,)
+    for line in dict.fromkeys(line for one in variants for line in trust.algorithms(one.proof)):
+        _LOG.info(line)
     console.talk(f"run folder: {ended.run.path}")
 
 
