@@ -39,7 +39,6 @@ _HELD_UP = 0.9
 _SETTLE_S = 0.02
 _SETTLE_CALLS = 20
 _SETTLE_BATCHES = 200
-_PATH_CHARACTERS = 1000
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -218,7 +217,7 @@ def header(arguments: argparse.Namespace, places: Sequence[RankPlace], shared: s
 
 def _path_and_report(value: object) -> tuple[str | None, dict[str, Any]]:
     path, report = rank_values.array(value, 2)
-    read = rank_values.text(path, _PATH_CHARACTERS) if path is not None else None
+    read = rank_values.text(path, rank_values.PATH_CHARACTERS) if path is not None else None
     return read, rank_values.members(report)
 
 

@@ -22,6 +22,7 @@ REPORT_BYTES = 128 << 10
 """The size of a report on variables, files and operations."""
 HOST_CHARACTERS = 255
 DEVICE_CHARACTERS = 200
+PATH_CHARACTERS = 1000
 _MOST_NUMBER = 1e18
 
 T = TypeVar("T")

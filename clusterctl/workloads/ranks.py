@@ -13,8 +13,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from clusterctl.visible import one_line
 from clusterctl.workloads import foreign_library, shared_gpu
 from clusterctl.workloads.places import Place, RankError
+from clusterctl.workloads.rank_values import DEVICE_CHARACTERS, PATH_CHARACTERS
 
 
 def choose_device(place: Place, wanted: str) -> torch.device:
@@ -38,7 +40,7 @@ def choose_device(place: Place, wanted: str) -> torch.device:
 def device_name(device: torch.device) -> str:
     """Return a device's product name."""
     if device.type == "cuda":
-        return f"cuda:{device.index} {torch.cuda.get_device_name(device)}"
+        return one_line(f"cuda:{device.index} {torch.cuda.get_device_name(device)}", DEVICE_CHARACTERS)
     return "cpu"
 
 
@@ -85,7 +87,8 @@ def path_in_words(described: Mapping[str, str]) -> str:
     """Return in one line how a process group of collective_core, which it describes, moves CUDA tensors."""
     path = f"{described['cuda_path']}: {described['cuda']}"
     between = described.get("between_nodes", "one node")  # an older collective_core has no such entry
-    return path if between == "one node" else f"{path}; between nodes {between}"
+    words = path if between == "one node" else f"{path}; between nodes {between}"
+    return one_line(words, PATH_CHARACTERS)
 
 
 def join(place: Place, backend: str, device: torch.device, timeout_s: float) -> None:
