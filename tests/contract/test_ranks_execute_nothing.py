@@ -16,9 +16,7 @@ OBJECTS_OF_THE_USER = {
     CORE / "horovod" / "torch" / "functions.py": {
         "_unpacked": {"torch.load"},
         "broadcast_object_fn": {"broadcast_object"},
-    },
-    # A program that a user starts with torchrun, over torch's own object calls.
-    CORE / "nccl_tune.py": {"from_rank_0": {"self.dist.broadcast_object_list"}},
+    }
 }
 MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "code"}
 CALLS = {"eval", "exec", "compile", "__import__", "literal_eval", "Unpickler"}

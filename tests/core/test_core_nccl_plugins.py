@@ -131,3 +131,9 @@ def test_the_declarations_are_those_of_nccl() -> None:
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_the_ranks_of_the_tuning_program_agree_without_running_what_is_sent(program) -> None:
+    for one in program("rank_0_values.py", size=2).finish():
+        assert one.returncode == 0, one.output
+        assert one.output.splitlines()[-1] == "shared"

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import json
 import os
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,21 @@ class Plugin:
         return room.value.decode()
 
 
+def from_rank_0(torch: Any, value: Any) -> Any:
+    """Return rank 0's value, which JSON can hold, on every rank of the process group, without running what is sent."""
+    dist = torch.distributed
+    own = json.dumps(value).encode() if dist.get_rank() == 0 else b""
+    size = torch.tensor([len(own)], dtype=torch.int64)
+    dist.broadcast(size, 0)
+    data = (
+        torch.frombuffer(bytearray(own), dtype=torch.uint8)
+        if own
+        else torch.empty(int(size), dtype=torch.uint8)
+    )
+    dist.broadcast(data, 0)
+    return json.loads(ctypes.string_at(data.data_ptr(), data.numel()))
+
+
 class Measurement:
     """Times choices on all ranks alike. Rank 0 decides; the ranks agree over gloo."""
 
@@ -81,7 +98,7 @@ class Measurement:
         self.torch, self.dist, self.plugin = torch, torch.distributed, plugin
         self.rank, self.size = self.dist.get_rank(), self.dist.get_world_size()
         self._budget_s = budget_s
-        self.comm = NcclComm(self.rank, self.size, self.from_rank_0)
+        self.comm = NcclComm(self.rank, self.size, lambda own: bytes.fromhex(self.from_rank_0(own.hex())))
 
     def slowest(self, seconds: float) -> float:
         """Return the largest over the ranks."""
@@ -90,10 +107,12 @@ class Measurement:
         return float(value.item())
 
     def from_rank_0(self, value: Any) -> Any:
-        """Return rank 0's value on every rank."""
-        box = [value]
-        self.dist.broadcast_object_list(box, 0)
-        return box[0]
+        """Return rank 0's value on every rank: numbers, texts, and lists of these."""
+        return from_rank_0(self.torch, value)
+
+    def choices_of_rank_0(self, choices: Sequence[Choice]) -> list[Choice]:
+        """Return rank 0's choices on every rank."""
+        return [Choice(*map(int, one)) for one in self.from_rank_0([astuple(one) for one in choices])]
 
     def time_us(self, run: Callable[[], None], count: int) -> float:
         """Return the microseconds of one call, of `count` in a row, on the slowest rank."""
@@ -127,7 +146,7 @@ class Measurement:
             )
         first = self.from_rank_0(min(first, self.time_us(run, 10)))
         count = max(2, min(50, int(self._budget_s * 1e6 / first)))
-        offered = self.from_rank_0(candidates(question.available))
+        offered = self.choices_of_rank_0(candidates(question.available))
         quick: list[tuple[float, Choice]] = []
         for choice in offered:
             self.use(choice)
@@ -135,19 +154,24 @@ class Measurement:
             if self.slowest(0.0 if is_right() else 1.0) > 0:
                 continue
             quick.append((self.time_us(run, max(2, count // 2)), choice))
-        best = self.from_rank_0([choice for _, choice in sorted(quick, key=lambda pair: pair[0])[:KEPT]])
+        best = self.choices_of_rank_0(
+            [choice for _, choice in sorted(quick, key=lambda pair: pair[0])[:KEPT]]
+        )
         times: dict[Choice | None, list[float]] = {choice: [] for choice in (None, *best)}
         for _ in range(7):
-            for choice, taken in times.items():
-                self.use(choice)
+            for tried, taken in times.items():
+                self.use(tried)
                 taken.append(self.time_us(run, count))
         medians = {choice: statistics.median(taken) for choice, taken in times.items()}
         own = medians.pop(None)
         winner, us = min(medians.items(), key=lambda pair: pair[1], default=(None, own))
         if winner is None or us > GAIN * own:
             winner, us = None, own
-        agreed: Measured = self.from_rank_0(Measured(question.collective, question.bytes, own, winner, us))
-        return agreed
+        collective_number, measured_bytes, own_us, fastest_us = self.from_rank_0(
+            [question.collective, question.bytes, own, us]
+        )
+        chosen = self.choices_of_rank_0([winner] if winner is not None else [])
+        return Measured(collective_number, measured_bytes, own_us, chosen[0] if chosen else None, fastest_us)
 
     def _operation(self, collective: str, size_bytes: int) -> tuple[Callable[[], None], Callable[[], bool]]:
         """Return a function that starts the collective, and one that carries it out on known data and checks it."""
