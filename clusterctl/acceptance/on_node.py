@@ -275,5 +275,5 @@ def write_log(logs: Path, begun: RowOutcome, command: RowCommand, done: Complete
     parts = [head, done.text[:_LOG_BYTES], done.error_text[:_LOG_BYTES], f"exit status {done.returncode}\n"]
     with rundir.own_file(folder / name):
         folder.mkdir(mode=0o700, exist_ok=True)
-        (folder / name).write_text(scrubbed("\n".join(parts)), encoding="utf-8", errors="replace")
+        rundir.write_atomically(folder / name, scrubbed("\n".join(parts)).encode(errors="replace"))
     return f"{logs.name}/{begun.row}/{name}"

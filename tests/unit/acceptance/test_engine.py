@@ -88,7 +88,9 @@ def test_every_fault_of_a_program_is_a_row_with_a_reason(accept, tmp_path):
     assert reasons["huge"].startswith("its output cannot be read: expected a finite decimal number")
     fails = {name for name, one in found.items() if one["status"] == "fail"}
     assert fails == {"hangs", "killed", "rubbish", "endless", "broken", "huge"}
-    log = (tmp_path / "runs" / document["run"] / found["broken"]["log"]).read_text()
+    path = tmp_path / "runs" / document["run"] / found["broken"]["log"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    log = path.read_text()
     assert "cannot open device" in log and "exit status 3" in log
 
 
