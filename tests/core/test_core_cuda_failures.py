@@ -18,7 +18,6 @@ from collective_core.torch.cuda_failures import (  # noqa: E402
     check_before_steps,
     no_longer_before_steps,
 )
-from collective_core.torch.cuda_work import Events, Launched  # noqa: E402
 from collective_core.torch.work import CcoreBackendError  # noqa: E402
 
 
@@ -111,13 +110,3 @@ def test_an_unknown_way_to_end_is_refused(meeting: Any, monkeypatch: pytest.Monk
     monkeypatch.setenv("CCORE_CUDA_ERROR", "ignore")
     with pytest.raises(CollectiveCoreError, match="CCORE_CUDA_ERROR=ignore: expected raise or abort"):
         CudaFailures(meeting)
-
-
-def test_the_event_of_an_operation_that_is_dropped_is_used_again() -> None:
-    events = Events()
-    event = object()
-    events.give(event)
-    launched = Launched("all_reduce", events.take(), 0.0, 1.0, events=events)
-    assert launched.end is event
-    del launched
-    assert events.take() is event

@@ -24,13 +24,49 @@ using ccore_cuda::require;
 
 constexpr int64_t kLeastStagingBytes = 65536;
 
-void require_buffers(const cc_cuda* handle, const void* send, const void* recv, size_t count, cc_dtype dtype) {
-  require(handle != nullptr, "handle is null");
+void require_buffers(const void* send, const void* recv, size_t count, cc_dtype dtype) {
   require(count == 0 || (send && recv), "send or recv is null");
   require(ccore_cuda::reduce_kernels(dtype) != nullptr, "unknown data type");
 }
 
 void require_op(cc_redop op) { require(op >= CC_SUM && op <= CC_AVG, "unknown reduction operator"); }
+
+void require_root(const cc_cuda* handle, int root) {
+  require(root >= 0 && root < handle->group->size(), "root is not a rank");
+}
+
+void require_call(const cc_cuda* handle, const cc_cuda_call& call) {
+  require(call.collective >= CC_CUDA_ALL_REDUCE && call.collective <= CC_CUDA_BROADCAST, "unknown collective");
+  const bool is_broadcast = call.collective == CC_CUDA_BROADCAST;
+  if (is_broadcast) require_root(handle, call.root);
+  require_buffers(is_broadcast && !call.send ? call.recv : call.send, call.recv, call.count, call.dtype);
+  if (call.collective == CC_CUDA_ALL_REDUCE || call.collective == CC_CUDA_REDUCE_SCATTER) require_op(call.op);
+}
+
+cc_result run_one(cc_cuda* handle, const cc_cuda_call& call) {
+  return guarded([&] {
+    require(handle != nullptr, "handle is null");
+    require_call(handle, call);
+    if (call.count == 0) return;
+    on_stream(handle, call.stream, [&](ccore_cuda::Group*, cudaStream_t on) { ccore_cuda::run(handle, &call, 1, on); });
+  });
+}
+
+void require_transfers(const cc_cuda* handle, const cc_cuda_transfer* transfers, size_t count) {
+  require(handle && (count == 0 || transfers), "handle or transfers is null");
+  for (size_t i = 0; i < count; ++i) {
+    const cc_cuda_transfer& one = transfers[i];
+    require(one.peer >= 0 && one.peer < handle->group->size(), "the peer of a transfer is not a rank");
+    require(one.bytes == 0 || (one.send == nullptr) != (one.recv == nullptr),
+            "a transfer needs either send or recv, not both or none");
+  }
+}
+
+void exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, size_t count, void* stream, uint64_t* ticket) {
+  ccore_cuda::launch(handle, stream, ticket, [&](ccore_cuda::Group* group, cudaStream_t on) {
+    if (count) group->exchange(transfers, count, on);
+  });
+}
 
 }  // namespace
 
@@ -104,53 +140,82 @@ cc_result cc_cuda_notice(cc_cuda* handle, char* text, size_t size) {
 
 cc_result cc_cuda_all_reduce(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
                              void* stream) {
-  return guarded([&] {
-    require_buffers(handle, send, recv, count, dtype);
-    require_op(op);
-    if (count) ccore_cuda::run(handle, {CC_CUDA_ALL_REDUCE, send, recv, count, dtype, op, 0, stream, 0});
-  });
+  return run_one(handle, {CC_CUDA_ALL_REDUCE, send, recv, count, dtype, op, 0, stream, 0});
 }
 
 cc_result cc_cuda_reduce_scatter(cc_cuda* handle, const void* send, void* recv, size_t recv_count, cc_dtype dtype,
                                  cc_redop op, void* stream) {
-  return guarded([&] {
-    require_buffers(handle, send, recv, recv_count, dtype);
-    require_op(op);
-    if (recv_count) ccore_cuda::run(handle, {CC_CUDA_REDUCE_SCATTER, send, recv, recv_count, dtype, op, 0, stream, 0});
-  });
+  return run_one(handle, {CC_CUDA_REDUCE_SCATTER, send, recv, recv_count, dtype, op, 0, stream, 0});
 }
 
 cc_result cc_cuda_all_gather(cc_cuda* handle, const void* send, void* recv, size_t send_count, cc_dtype dtype,
                              void* stream) {
-  return guarded([&] {
-    require_buffers(handle, send, recv, send_count, dtype);
-    if (send_count) ccore_cuda::run(handle, {CC_CUDA_ALL_GATHER, send, recv, send_count, dtype, CC_SUM, 0, stream, 0});
-  });
+  return run_one(handle, {CC_CUDA_ALL_GATHER, send, recv, send_count, dtype, CC_SUM, 0, stream, 0});
 }
 
 cc_result cc_cuda_broadcast(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype, int root,
                             void* stream) {
-  return guarded([&] {
-    require(handle != nullptr, "handle is null");
-    require(root >= 0 && root < handle->group->size(), "root is not a rank");
-    require_buffers(handle, recv, recv, count, dtype);
-    if (count)
-      ccore_cuda::run(handle, {CC_CUDA_BROADCAST, send ? send : recv, recv, count, dtype, CC_SUM, root, stream, 0});
-  });
+  return run_one(handle, {CC_CUDA_BROADCAST, send, recv, count, dtype, CC_SUM, root, stream, 0});
 }
 
 cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, size_t count, void* stream) {
   return guarded([&] {
-    require(handle && (count == 0 || transfers), "handle or transfers is null");
-    for (size_t i = 0; i < count; ++i) {
-      const cc_cuda_transfer& one = transfers[i];
-      require(one.peer >= 0 && one.peer < handle->group->size(), "the peer of a transfer is not a rank");
-      require(one.bytes == 0 || (one.send == nullptr) != (one.recv == nullptr),
-              "a transfer needs either send or recv, not both or none");
-    }
-    if (count == 0) return;
-    on_stream(handle, stream,
-              [&](ccore_cuda::Group* group, cudaStream_t on) { group->exchange(transfers, count, on); });
+    require_transfers(handle, transfers, count);
+    exchange(handle, transfers, count, stream, nullptr);
+  });
+}
+
+cc_result cc_cuda_launch(cc_cuda* handle, const cc_cuda_call* calls, size_t count, void* stream, uint64_t* ticket) {
+  return guarded([&] {
+    require(handle && (count == 0 || calls), "handle or calls is null");
+    for (size_t i = 0; i < count; ++i) require_call(handle, calls[i]);
+    ccore_cuda::launch(handle, stream, ticket,
+                       [&](ccore_cuda::Group*, cudaStream_t on) { ccore_cuda::run(handle, calls, count, on); });
+  });
+}
+
+cc_result cc_cuda_launch_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, size_t count, void* stream,
+                                  uint64_t* ticket) {
+  return guarded([&] {
+    require_transfers(handle, transfers, count);
+    exchange(handle, transfers, count, stream, ticket);
+  });
+}
+
+cc_result cc_cuda_get_stream(cc_cuda* handle, void** stream) {
+  return guarded([&] {
+    require(handle && stream, "handle or stream is null");
+    *stream = handle->group->order().own();
+  });
+}
+
+cc_result cc_cuda_follow(cc_cuda* handle, void* stream) {
+  return guarded([&] {
+    require(handle != nullptr, "handle is null");
+    on_stream(handle, stream, [](ccore_cuda::Group* group, cudaStream_t leader) { group->order().follow(leader); });
+  });
+}
+
+cc_result cc_cuda_mark(cc_cuda* handle, void* stream, uint64_t* ticket) {
+  return guarded([&] {
+    require(handle && ticket, "handle or ticket is null");
+    on_device(handle,
+              [&](ccore_cuda::Group* group) { *ticket = group->order().mark(static_cast<cudaStream_t>(stream)); });
+  });
+}
+
+cc_result cc_cuda_ticket_wait(cc_cuda* handle, uint64_t ticket, void* stream) {
+  return guarded([&] {
+    require(handle != nullptr, "handle is null");
+    on_device(handle,
+              [&](ccore_cuda::Group* group) { group->order().wait(ticket, static_cast<cudaStream_t>(stream)); });
+  });
+}
+
+cc_result cc_cuda_ticket_query(cc_cuda* handle, uint64_t ticket, int* ended) {
+  return guarded([&] {
+    require(handle && ended, "handle or ended is null");
+    on_device(handle, [&](ccore_cuda::Group* group) { *ended = group->order().has_ended(ticket) ? 1 : 0; });
   });
 }
 

@@ -40,6 +40,8 @@ class Group {
   // The ways for such a call, first the one that kAutomatic takes. Equal on all ranks.
   std::vector<Way> ways_of(const cc_cuda_call& call) const;
   void exchange(const cc_cuda_transfer* transfers, size_t count, cudaStream_t stream);
+  // Of streams and tickets: see cc_cuda_launch.
+  StreamOrder& order() { return order_; }
   void wait(int64_t timeout_ms);
   void abort();
   cc_result poll(const char** text);

@@ -24,14 +24,24 @@ void require_own_stream(cc_cuda* handle, void* stream) {
   handle->last_stream.store(stream, std::memory_order_relaxed);
 }
 
-void run(cc_cuda* handle, const cc_cuda_call& call) {
-  on_stream(handle, call.stream, [&](Group* group, cudaStream_t) {
-    const Tuner* const tuner = handle->tuner.get();
-    if (!tuner) return group->carry_out(call, Way::kAutomatic);
-    if (!tuner->has_rival()) return handle->tuner->run(call);
-    const auto chosen = tuner->choice_for(call.collective, call.count, call.dtype);
-    group->carry_out(call, chosen && *chosen != Way::kRival ? *chosen : Way::kAutomatic);
-  });
+void run(cc_cuda* handle, const cc_cuda_call* calls, size_t count, cudaStream_t stream) {
+  Group* const group = handle->group.get();
+  const Tuner* const tuner = handle->tuner.get();
+  for (size_t i = 0; i < count; ++i) {
+    cc_cuda_call call = calls[i];
+    call.stream = stream;
+    call.checks = 0;
+    if (call.collective == CC_CUDA_BROADCAST && !call.send) call.send = call.recv;
+    if (call.count == 0) continue;
+    if (!tuner) {
+      group->carry_out(call, Way::kAutomatic);
+    } else if (!tuner->has_rival()) {
+      handle->tuner->run(call);
+    } else {
+      const auto chosen = tuner->choice_for(call.collective, call.count, call.dtype);
+      group->carry_out(call, chosen && *chosen != Way::kRival ? *chosen : Way::kAutomatic);
+    }
+  }
 }
 
 }  // namespace ccore_cuda

@@ -36,7 +36,19 @@ void on_stream(cc_cuda* handle, void* stream, Body body) {
   });
 }
 
-// A collective that the program calls on the handle. A rival is not asked: its calls and its groups are the program's.
-void run(cc_cuda* handle, const cc_cuda_call& call);
+// Collectives that the program calls on the handle, on a stream. A rival is not asked: its calls and its groups are the
+// program's.
+void run(cc_cuda* handle, const cc_cuda_call* calls, size_t count, cudaStream_t stream);
+
+// Runs the body with a stream of the caller, or, if there is a ticket, with the handle's own stream after that.
+template <typename Body>
+void launch(cc_cuda* handle, void* stream, uint64_t* ticket, Body body) {
+  on_stream(handle, stream, [&](Group* group, cudaStream_t leader) {
+    if (!ticket) return body(group, leader);
+    const bool captured = group->order().follow(leader);
+    body(group, group->order().own());
+    *ticket = group->order().newest(captured);
+  });
+}
 
 }  // namespace ccore_cuda

@@ -206,18 +206,50 @@ def order() -> None:
         check("future", future.wait()[0], torch.full((count,), float(size)))
 
 
+def tickets() -> None:
+    """Wait on other streams, and for operations before and after more than the library has events for."""
+    tensors = [torch.full((100,), float(one), device=gpu) for one in range(1500)]
+    works = [dist.all_reduce(one, async_op=True) for one in tensors]
+    for one in (0, 700, 1499):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            works[one].wait()
+            check(f"ticket {one}", tensors[one] * 1, torch.full((100,), float(one * size)))
+    deadline = time.monotonic() + 60
+    while not works[0].is_completed():
+        assert time.monotonic() < deadline
+    options = dist.AllreduceOptions()
+    options.asyncOp = False
+    transposed = torch.ones(1000, 1000, device=gpu).t()
+    for tensor in (torch.ones(1000, 1000, device=gpu), transposed):
+        torch.cuda._sleep(50_000_000)
+        work = dist.group.WORLD.allreduce([tensor], options)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            work.wait()
+            check("a call that its caller waits for", tensor * 1, torch.full((1000, 1000), float(size)))
+    several = [torch.ones(count, device=gpu) for count in (10, 1_000_000, 100)]
+    dist.group.WORLD.allreduce_coalesced(several).wait()
+    for tensor in several:
+        check("coalesced", tensor, torch.full((tensor.numel(),), float(size)))
+
+
 def captured(mode: str, count: int) -> None:
     """Capture on a stream that the library has not seen, and replay with data that changes."""
     tensor, given_to_it = torch.ones(count, device=gpu), torch.ones(count, device=gpu)
+    beside = torch.ones(count, device=gpu)
     dist.all_reduce(tensor)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=torch.cuda.Stream(), capture_error_mode=mode):
         tensor.copy_(given_to_it)
+        beside.copy_(given_to_it)
+        work = dist.all_reduce(beside, async_op=True)
         dist.all_reduce(tensor)
+        work.wait()
+        beside += 1
     for step in range(1, 6):
         given_to_it.fill_(float(step * (rank + 1)))
         graph.replay()
         check(f"graph {mode} {count}", tensor, torch.full((count,), step * size * (size + 1) / 2))
+        check(f"graph {mode} {count}", beside, torch.full((count,), step * size * (size + 1) / 2 + 1))
 
 
 def graphs() -> None:
@@ -275,6 +307,7 @@ reductions()
 uneven_blocks()
 copies()
 order()
+tickets()
 both_devices()
 parts()
 graphs()

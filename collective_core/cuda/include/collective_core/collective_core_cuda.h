@@ -75,6 +75,51 @@ typedef struct cc_cuda_transfer {
 } cc_cuda_transfer;
 CC_API cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, size_t count, void* stream);
 
+typedef enum cc_cuda_collective CC_INT_ENUM {
+  CC_CUDA_ALL_REDUCE = 0,
+  CC_CUDA_REDUCE_SCATTER = 1,
+  CC_CUDA_ALL_GATHER = 2,
+  CC_CUDA_BROADCAST = 3
+} cc_cuda_collective;
+
+/* The arguments of cc_cuda_all_reduce and its siblings; stream and checks are ignored by cc_cuda_launch. */
+typedef struct cc_cuda_call {
+  int collective; /* cc_cuda_collective */
+  const void* send;
+  void* recv;
+  size_t count;
+  cc_dtype dtype;
+  cc_redop op; /* of all_reduce and reduce_scatter */
+  int root; /* of broadcast */
+  void* stream;
+  int checks; /* 1: on the library's own memory, to compare results; 0: a call of the program */
+} cc_cuda_call;
+
+/* Carries out calls one after the other, as one: those that a program hands over together need one entry.
+ *
+ * ticket NULL: on `stream`. Else on the handle's own stream, after what `stream` has queued so far, and *ticket stands
+ * for the end of the last call. The buffers belong to the calls until then. All calls are checked before the first one. */
+CC_API cc_result cc_cuda_launch(cc_cuda* handle, const cc_cuda_call* calls, size_t count, void* stream,
+                                uint64_t* ticket);
+/* The same for cc_cuda_exchange. */
+CC_API cc_result cc_cuda_launch_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, size_t count, void* stream,
+                                         uint64_t* ticket);
+
+/* Set in tickets of work that is being captured in a CUDA graph. */
+#define CC_CUDA_TICKET_CAPTURED (UINT64_C(1) << 63)
+
+/* The stream of asynchronous calls, for work beside them: a cudaStream_t that lives as long as the handle. */
+CC_API cc_result cc_cuda_get_stream(cc_cuda* handle, void** stream);
+/* Lets the handle's stream wait for what `stream` has queued so far. */
+CC_API cc_result cc_cuda_follow(cc_cuda* handle, void* stream);
+/* A ticket for what `stream` has queued so far. */
+CC_API cc_result cc_cuda_mark(cc_cuda* handle, void* stream, uint64_t* ticket);
+/* Lets `stream` wait for what a ticket stands for; 0 stands for nothing. Tickets need no release: the handle uses the
+ * event of an old one again, for what comes after it. From any thread. */
+CC_API cc_result cc_cuda_ticket_wait(cc_cuda* handle, uint64_t ticket, void* stream);
+/* Whether what a ticket stands for has ended, with or without an error. Does not block. Not for tickets of captures. */
+CC_API cc_result cc_cuda_ticket_query(cc_cuda* handle, uint64_t ticket, int* ended);
+
 /* CC_SUCCESS, or the handle's first error; *text (may be NULL) lives as long as the handle. Does not block. */
 CC_API cc_result cc_cuda_poll(cc_cuda* handle, const char** text);
 /* A word of host memory that lives as long as the handle: not 0 once cc_cuda_poll has an error, so that one load is the

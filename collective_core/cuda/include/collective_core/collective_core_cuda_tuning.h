@@ -11,26 +11,6 @@
 extern "C" {
 #endif
 
-typedef enum cc_cuda_collective CC_INT_ENUM {
-  CC_CUDA_ALL_REDUCE = 0,
-  CC_CUDA_REDUCE_SCATTER = 1,
-  CC_CUDA_ALL_GATHER = 2,
-  CC_CUDA_BROADCAST = 3
-} cc_cuda_collective;
-
-/* The arguments of cc_cuda_all_reduce and its siblings. */
-typedef struct cc_cuda_call {
-  int collective; /* cc_cuda_collective */
-  const void* send;
-  void* recv;
-  size_t count;
-  cc_dtype dtype;
-  cc_redop op; /* of all_reduce and reduce_scatter */
-  int root; /* of broadcast */
-  void* stream;
-  int checks; /* 1: on the library's own memory, to compare results; 0: a call of the program */
-} cc_cuda_call;
-
 /* What was chosen for one class of calls. */
 typedef struct cc_cuda_choice {
   const char* collective;

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch.distributed import distributed_c10d
 
+from collective_core.torch.cuda_library import ALL_GATHER, BROADCAST, Call, collective, collectives, transfers
 from collective_core.torch.operations import Operations, check_blocks, check_one_per_rank, joined, spread
 from collective_core.torch.plain_forms import with_plain_form
 from collective_core.torch.tensors import copy_back, count_of_one, for_copy, only_one, refuse
-from collective_core.torch.ways import HostWay, Way
+from collective_core.torch.ways import HostWay, Way, moves_of_all_to_all
 from collective_core.torch.work import WorkBase
 
 # Any: torch exports some of these options only in this module, and its stubs lack them.
@@ -25,6 +26,14 @@ class Copies(Operations):
     def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any) -> WorkBase:
         """Copy the root's tensor to all."""
         tensor = only_one(tensors)
+        if self._cuda.takes(tensor):
+            return self._run(
+                "broadcast",
+                opts,
+                collective(*_copy_call(BROADCAST, tensor, tensor, opts.rootRank)),
+                [],
+                [tensor],
+            )
         return self._submit(
             "broadcast", opts, lambda way: [self._broadcast(way, tensor, opts.rootRank)], tensors
         )
@@ -56,6 +65,9 @@ class Copies(Operations):
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> WorkBase:
         """Collect one block per rank into one tensor."""
         check_blocks(output, input, self._communicator.size)
+        if self._cuda.takes(output, input):
+            batch = collective(*_copy_call(ALL_GATHER, input, output))
+            return self._run("all_gather", opts, batch, [input], [output])
         return self._submit("all_gather", opts, lambda way: [self._gather(way, output, input)], [input])
 
     def all_gather_single_coalesced(
@@ -65,6 +77,9 @@ class Copies(Operations):
         pairs = list(zip(outputs, inputs, strict=True))
         for output, source in pairs:
             check_blocks(output, source, self._communicator.size)
+        if self._cuda.takes(*outputs, *inputs):
+            batch = collectives([Call(*_copy_call(ALL_GATHER, source, output)) for output, source in pairs])
+            return self._run("all_gather of several", opts, batch, inputs, list(outputs))
         return self._submit(
             "all_gather of several",
             opts,
@@ -122,6 +137,15 @@ class Copies(Operations):
         sent = self._split(input, input_split_sizes)
         received = self._split(output, output_split_sizes)
         even = not input_split_sizes and not output_split_sizes
+        if self._cuda.takes(output, input):
+            moves = moves_of_all_to_all(
+                self._communicator.size,
+                for_copy(input),
+                for_copy(output),
+                [count_of_one(input) * count for count in sent],
+                [count_of_one(output) * count for count in received],
+            )
+            return self._run("all_to_all", opts, transfers(moves), [input], [output])
 
         def run(way: Way) -> list[torch.Tensor]:
             target, source = way.landing(output), way.dense(input)
@@ -193,6 +217,14 @@ class Copies(Operations):
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
     alltoall_base = all_to_all_single
+
+
+def _copy_call(
+    number: int, source: torch.Tensor, target: torch.Tensor, root: int = 0
+) -> tuple[int, int, int, int, int, int, int]:
+    """Return the fields of cc_cuda_call of the library's copy of a contiguous tensor on a device."""
+    buffer = for_copy(source)
+    return number, buffer.address, target.data_ptr(), buffer.count, int(buffer.dtype), 0, root
 
 
 def _gather_uneven(way: Way, outputs: list[torch.Tensor], source: torch.Tensor) -> list[torch.Tensor]:

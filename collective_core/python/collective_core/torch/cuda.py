@@ -94,13 +94,13 @@ class Streams:
 
 def _settle(stream: Any) -> None:
     """Return when all work of a stream has ended; raise TIMEOUT at the deadline of this thread's operation."""
-    await_end(stream, stream.device, getattr(_deadlines, "timeout_s", None))
+    await_end(stream.query, stream.device, getattr(_deadlines, "timeout_s", None))
 
 
-def await_end(work: Any, device: torch.device | None, timeout_s: float | None) -> None:
-    """Return when a stream or an event of a device has come to its end; raise TIMEOUT at the deadline."""
+def await_end(has_ended: Callable[[], bool], device: torch.device | None, timeout_s: float | None) -> None:
+    """Return when work on a device has come to its end; raise TIMEOUT at the deadline."""
     begin = time.monotonic()
-    while not work.query():
+    while not has_ended():
         waited = time.monotonic() - begin
         if timeout_s is not None and waited > timeout_s:
             raise CollectiveCoreError(

@@ -22,17 +22,17 @@ from collective_core.enums import CudaPath
 from collective_core.errors import CollectiveCoreError, Result
 from collective_core.torch.cuda import await_end
 from collective_core.torch.cuda_failures import CudaFailures, check_before_steps, no_longer_before_steps
-from collective_core.torch.cuda_library import Move
+from collective_core.torch.cuda_library import CAPTURED, Batch, Move, transfers
 from collective_core.torch.cuda_meeting import CudaMeeting
+from collective_core.torch.cuda_streams import OnStream, raw_stream
 from collective_core.torch.cuda_watchdog import LOOK_EVERY_S, CudaWatchdog
-from collective_core.torch.cuda_work import CudaWork, Events, Launched, PromptWork, raw_stream
+from collective_core.torch.cuda_work import CudaWork, Launched
 from collective_core.torch.profile import begin_span, end_launch
 from collective_core.torch.ways import DeviceWay
 from collective_core.torch.work import CcoreBackendError
 
 # Any: torch's stubs leave its events and streams untyped.
 _cuda: Any = torch.cuda
-_autograd: Any = torch.autograd
 _logger = logging.getLogger("collective_core")
 
 Operation = Callable[[DeviceWay], list[torch.Tensor]]
@@ -45,7 +45,6 @@ class _Deferred:
     called: float
     work: CudaWork
     move: Move
-    ready: Any  # the event after what its tensor needs
     result: list[torch.Tensor]
     kept: list[torch.Tensor]
     landed: Callable[[], None] | None  # what is queued after the arrival
@@ -57,13 +56,11 @@ class CudaGroup:
     def __init__(self, communicator: Communicator, timeout_s: float) -> None:
         """Take the communicator of the group, which must outlive this, and the group's deadline."""
         self._rank = communicator.rank
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._meeting = CudaMeeting(communicator, timeout_s)
         self._failures = CudaFailures(self._meeting)
         self._watchdog = CudaWatchdog(self._meeting, self._failures, self)
-        self._stream: Any = None
         self.blocks_in_wait = environment.flag("CCORE_CUDA_BLOCKING_WAIT", fallback=False)
-        self.events = Events()
         # Held from the first to the last call of an operation, so that streams see operations in one order.
         self._order = threading.RLock()
         self._waiting: list[_Deferred] = []
@@ -90,10 +87,57 @@ class CudaGroup:
         """Meet the other ranks on the host, all with their own device; collective over the communicator."""
         self._meeting.meet(device, limit)
         if self.is_used:
-            self._stream = _cuda.Stream(device)
             self._watchdog.start()
             check_before_steps(self._failures)
         _logger.info("collective_core CUDA tensors of %s: %s", device, self.describe())
+
+    def takes(self, *tensors: torch.Tensor) -> bool:
+        """Return whether the library takes the memory of tensors as it is, so that `run` can have them."""
+        if self._meeting.handle is None or not tensors:
+            return False
+        index = self._meeting.index
+        for tensor in tensors:
+            if (
+                tensor.get_device() != index
+                or tensor.layout is not torch.strided
+                or not tensor.is_contiguous()
+                or tensor.is_neg()
+                or tensor.is_conj()
+            ):
+                return False
+        return True
+
+    def run(
+        self,
+        name: str,
+        batch: Batch,
+        tensors: list[torch.Tensor],
+        result: list[torch.Tensor],
+        limit: float | None,
+        *,
+        caller_waits: bool,
+    ) -> CudaWork:
+        """As `launch`, for an operation that is one call of the library, on tensors that it `takes`."""
+        work = CudaWork(f"{name} on rank {self._rank}", tensors[0].device, self)
+        self.check(work.description)
+        self._refuse_capture(name)
+        span = begin_span(name, tensors)
+        try:
+            with self._order:
+                if self._waiting:
+                    self.flush()
+                handle, stream = self._meeting.live(), raw_stream(self._meeting.index)
+                if caller_waits:
+                    handle.launch(batch, stream)
+                    work.queued(stream, result)
+                    self._watchdog.note_call()
+                else:
+                    self._publish([work], [result], handle.launch_async(batch, stream), tensors, limit)
+        except CollectiveCoreError as error:
+            raise self._failures.of_call(work.description, error) from error
+        finally:
+            end_launch(span)
+        return work
 
     def launch(
         self,
@@ -112,57 +156,25 @@ class CudaGroup:
         work = CudaWork(f"{name} on rank {self._rank}", device, self)
         self._meeting.expect_device(device, work.description)
         self.check(work.description)
+        self._refuse_capture(name)
         span = begin_span(name, tensors)
         try:
             with self._order, _cuda.device(device):
                 self.flush()
-                current = _cuda.current_stream(device)
-                captured = self._is_captured(name)
+                handle, stream = self._meeting.live(), raw_stream(device.index)
                 if caller_waits:
-                    result = self._called(work.description, lambda: operation(self._way(current)))
-                    self._publish([work], [result], current, [], limit, captured=captured)
-                    return work
-                self._stream.wait_stream(current)
-                with _cuda.stream(self._stream):
-                    result = self._called(work.description, lambda: operation(self._way(self._stream)))
-                self._publish([work], [result], self._stream, [*tensors, *result], limit, captured=captured)
-                return work
+                    work.queued(stream, operation(DeviceWay(handle, stream)))
+                    self._watchdog.note_call()
+                else:
+                    handle.follow(stream)
+                    with OnStream(handle.stream, device):
+                        result = operation(DeviceWay(handle, handle.stream))
+                    self._publish([work], [result], handle.mark(handle.stream), [*tensors, *result], limit)
+        except CollectiveCoreError as error:
+            raise self._failures.of_call(work.description, error) from error
         finally:
             end_launch(span)
-
-    def prompt_stream(self, tensor: torch.Tensor, opts: Any) -> int | None:
-        """Return the current stream (a cudaStream_t) if a call may be queued there without what `launch` does.
-
-        The caller waits for the call, the tensor is as the library takes it, and nothing must be queued before.
-        """
-        if (
-            self._meeting.handle is None
-            or self._waiting
-            or getattr(opts, "asyncOp", True) is not False
-            or tensor.layout is not torch.strided
-            or tensor.get_device() != self._meeting.index
-            or not tensor.is_contiguous()
-            or tensor.is_neg()
-            or _autograd._profiler_enabled()
-            or torch._C._cuda_getDevice() != self._meeting.index
-            or torch.cuda.is_current_stream_capturing()
-        ):
-            return None
-        stream: int = raw_stream(self._meeting.index)
-        return stream
-
-    def all_reduce_promptly(self, tensor: torch.Tensor, dtype: int, redop: int, stream: int) -> CudaWork:
-        """Reduce a tensor in place on the stream that `prompt_stream` has returned."""
-        description = f"all_reduce on rank {self._rank}"
-        self.check(description)
-        address = tensor.data_ptr()
-        try:
-            with self._order:
-                self._meeting.live().all_reduce(address, address, tensor.numel(), dtype, redop, stream)
-        except CollectiveCoreError as error:
-            raise self._failures.of_call(description, error) from error
-        self._watchdog.note_call()
-        return PromptWork(description, tensor.device, self, stream, self._timeout_s, [tensor])
+        return work
 
     def defer(
         self,
@@ -179,16 +191,15 @@ class CudaGroup:
         device = tensor.device
         self._meeting.expect_device(device, work.description)
         self.check(work.description)
-        with self._order, _cuda.device(device):
-            self._is_captured(work.description)
-            ready = _cuda.Event()
-            ready.record(_cuda.current_stream(device))
+        self._refuse_capture(work.description)
+        with self._order:
+            # The stream of the group carries out nothing else before these transfers.
+            self._meeting.live().follow(raw_stream(device.index))
             self._waiting.append(
                 _Deferred(
                     time.monotonic(),
                     work,
                     move,
-                    ready,
                     [] if move.is_send else [tensor],
                     [tensor, dense],
                     landed,
@@ -202,28 +213,31 @@ class CudaGroup:
             waiting, self._waiting = self._waiting, []
             if not waiting:
                 return
-            with _cuda.device(self._meeting.device):
-                captured = torch.cuda.is_current_stream_capturing()
+            try:
+                ticket = self._exchange(waiting)
+            except CollectiveCoreError as error:
+                refusal = self._failures.of_call(waiting[0].work.description, error)
                 for one in waiting:
-                    self._stream.wait_event(one.ready)
-                with _cuda.stream(self._stream):
-                    try:
-                        self._called(waiting[0].work.description, lambda: self._exchange(waiting))
-                    except CcoreBackendError as error:
-                        for one in waiting:
-                            one.work.refused(error)
-                        return
-                    for one in waiting:
-                        if one.landed is not None:
-                            one.landed()
-                self._publish(
-                    [one.work for one in waiting],
-                    [one.result for one in waiting],
-                    self._stream,
-                    [tensor for one in waiting for tensor in one.kept],
-                    None,
-                    captured=captured,
-                )
+                    one.work.refused(refusal)
+                return
+            self._publish(
+                [one.work for one in waiting],
+                [one.result for one in waiting],
+                ticket,
+                [tensor for one in waiting for tensor in one.kept],
+                None,
+            )
+
+    def _exchange(self, waiting: Sequence[_Deferred]) -> int:
+        """Queue transfers on the stream of the group; return the ticket of their end."""
+        handle = self._meeting.live()
+        handle.launch(transfers([one.move for one in waiting]), handle.stream)
+        landings = [one.landed for one in waiting if one.landed is not None]
+        if landings:
+            with OnStream(handle.stream, waiting[0].kept[0].device):
+                for landed in landings:
+                    landed()
+        return handle.mark(handle.stream)
 
     @property
     def has_deferred(self) -> bool:
@@ -237,76 +251,69 @@ class CudaGroup:
         if old:
             self.flush()
 
-    def _exchange(self, waiting: Sequence[_Deferred]) -> None:
-        self._meeting.live().exchange([one.move for one in waiting], self._stream.cuda_stream)
-
     def _publish(
         self,
         works: list[CudaWork],
         results: list[list[torch.Tensor]],
-        stream: Any,
+        ticket: int,
         kept: list[torch.Tensor],
         limit: float | None,
-        *,
-        captured: bool,
     ) -> None:
-        end = _cuda.Event() if captured else self.events.take()
-        end.record(stream)
-        launched = Launched(
-            works[0].description,
-            end,
-            time.monotonic(),
-            self._timeout_s if limit is None else limit,
-            # What a graph reads and writes lives in its memory pool.
-            [] if captured else kept,
-            None if captured else self.events,
-        )
-        for work, result in zip(works, results, strict=True):
-            work.launched(stream, launched, result, captured=captured)
-        if not captured:
+        """Publish what was queued on the stream of the group. What a graph reads and writes lives in its pool."""
+        launched = None
+        if not ticket & CAPTURED:
+            limit_s = self.timeout_s if limit is None else limit
+            launched = Launched(works[0].description, ticket, time.monotonic(), limit_s, kept)
             self._watchdog.watch(launched)
+        for work, result in zip(works, results, strict=True):
+            work.queued(self._meeting.live().stream, result, ticket, launched)
 
-    def _called(self, description: str, operation: Callable[[], Any]) -> Any:
-        try:
-            return operation()
-        except CollectiveCoreError as error:
-            raise self._failures.of_call(description, error) from error
-
-    def _way(self, stream: Any) -> DeviceWay:
-        return DeviceWay(self._meeting.live(), stream.cuda_stream)
-
-    def _is_captured(self, name: str) -> bool:
-        """Return whether the current stream is being captured; raise if the path does not allow that."""
-        if not torch.cuda.is_current_stream_capturing():
-            return False
-        if self._meeting.path != CudaPath.KERNEL:
-            raise CollectiveCoreError(
-                Result.INVALID_USAGE,
-                f"{name} cannot be captured in a CUDA graph on the path {self.path_name()!r}, which needs the host "
-                "or waits in streams. Start MPS, or call it outside of the capture",
-            )
-        return True
+    def _refuse_capture(self, name: str) -> None:
+        """Raise if the current stream is being captured, and the path does not allow that."""
+        if self._meeting.path == CudaPath.KERNEL:
+            return
+        with _cuda.device(self._meeting.device):
+            if not torch.cuda.is_current_stream_capturing():
+                return
+        raise CollectiveCoreError(
+            Result.INVALID_USAGE,
+            f"{name} cannot be captured in a CUDA graph on the path {self.path_name()!r}, which needs the host "
+            "or waits in streams. Start MPS, or call it outside of the capture",
+        )
 
     def check(self, description: str) -> None:
         """Raise CcoreBackendError if an operation of the group has failed."""
         self._failures.check(description)
 
-    def give_up(self, launched: Launched) -> None:
+    def give_up(self, description: str, limit_s: float) -> None:
         """Fail the group, because an operation has passed its deadline."""
-        self._watchdog.give_up(launched)
+        self._watchdog.give_up(description, limit_s)
 
-    def marker(self) -> Any:
-        """Return an event after all that this rank has called, and after the caller's current stream."""
-        with self._order, _cuda.device(self._meeting.device):
+    def mark(self, stream: int) -> int:
+        """Return a ticket for what a stream has queued."""
+        return self._meeting.live().mark(stream)
+
+    def let_wait(self, ticket: int, stream: int) -> None:
+        """Let a stream wait for what a ticket stands for. After release() that has ended."""
+        if self._meeting.handle is not None:
+            self._meeting.handle.let_wait(ticket, stream)
+
+    def has_ended(self, ticket: int) -> bool:
+        """Return whether what a ticket stands for has ended. After release() it has."""
+        return self._meeting.handle is None or self._meeting.handle.has_ended(ticket)
+
+    def marker(self) -> int:
+        """Return a ticket for all that this rank has called, and for what the caller's current stream has queued."""
+        handle = self._meeting.live()
+        with self._order:
             self.flush()
-            self._stream.wait_stream(_cuda.current_stream(self._meeting.device))
-            event = _cuda.Event()
-            event.record(self._stream)
-            return event
+            handle.follow(raw_stream(self._meeting.index))
+            return handle.mark(handle.stream)
 
-    def settle(self, marker: Any, limit: float | None) -> None:
-        """Return when a marker is reached and no operation has failed."""
-        await_end(marker, self._meeting.device, self._timeout_s if limit is None else limit)
+    def settle(self, marker: int, limit: float | None) -> None:
+        """Return when what a ticket stands for has ended and no operation has failed."""
+        limit_s = self.timeout_s if limit is None else limit
+        await_end(lambda: self.has_ended(marker), self._meeting.device, limit_s)
         self.check("barrier")
 
     def abort(self) -> None:
@@ -320,6 +327,6 @@ class CudaGroup:
         if handle is not None:
             with contextlib.suppress(CollectiveCoreError, CcoreBackendError):
                 self.flush()
-                handle.wait(self._timeout_s)
+                handle.wait(self.timeout_s)
         self._watchdog.stop()
         self._meeting.release(has_failed=self._failures.first is not None)

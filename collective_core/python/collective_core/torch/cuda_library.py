@@ -19,10 +19,10 @@ from ctypes import (
 )
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, TypeAlias
 
 from collective_core import _lib
-from collective_core.buffers import Buffer
-from collective_core.communicator import Communicator, Redop
+from collective_core.communicator import Communicator
 from collective_core.enums import CudaPath
 from collective_core.errors import CollectiveCoreError, Result
 from collective_core.handle import milliseconds
@@ -47,6 +47,28 @@ class _Transfer(ctypes.Structure):
     _fields_ = [("send", c_void_p), ("recv", c_void_p), ("bytes", c_size_t), ("peer", c_int)]
 
 
+class Call(ctypes.Structure):
+    """cc_cuda_call: a collective in device memory. Numbers are those of the library; counts as in its header."""
+
+    _fields_ = [
+        ("collective", c_int),
+        ("send", c_void_p),
+        ("recv", c_void_p),
+        ("count", c_size_t),
+        ("dtype", c_int),
+        ("redop", c_int),
+        ("root", c_int),
+        ("stream", c_void_p),
+        ("checks", c_int),
+    ]
+
+
+ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST = range(4)  # cc_cuda_collective
+
+# Set in tickets of work that is being captured in a CUDA graph.
+CAPTURED = 1 << 63
+
+
 @dataclass(frozen=True, slots=True)
 class Move:
     """One send (to `peer`) or one receive (from `peer`) of an exchange, in device memory."""
@@ -57,17 +79,53 @@ class Move:
     is_send: bool
 
 
+# What one call of the library carries out, collectives one after the other or one exchange: its function, an array, and
+# the length of that.
+Batch: TypeAlias = tuple[str, Any, int]
+
+
+def collective(
+    collective: int, send: int, recv: int, count: int, dtype: int, redop: int = 0, root: int = 0
+) -> Batch:
+    """Return the batch of one collective, with the fields of cc_cuda_call."""
+    return "cc_cuda_launch", byref(Call(collective, send, recv, count, dtype, redop, root)), 1
+
+
+def collectives(calls: Sequence[Call]) -> Batch:
+    """Return the batch of several collectives."""
+    return "cc_cuda_launch", (Call * len(calls))(*calls), len(calls)
+
+
+def transfers(moves: Sequence[Move]) -> Batch:
+    """Return the batch of sends and receives that are one operation. Empty ones are left out on both sides."""
+    wanted = [move for move in moves if move.size_bytes]
+    array = (_Transfer * len(wanted))(
+        *(
+            _Transfer(
+                send=move.address if move.is_send else None,
+                recv=None if move.is_send else move.address,
+                bytes=move.size_bytes,
+                peer=move.peer,
+            )
+            for move in wanted
+        )
+    )
+    return "cc_cuda_launch_exchange", array, len(wanted)
+
+
 # Parameters in the order of the header; `stream` is a cudaStream_t.
 _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_cuda_create": (c_void_p, c_void_p, c_void_p),
     "cc_cuda_get_path": (c_void_p, c_void_p),
     "cc_cuda_describe": (c_void_p, c_char_p, c_size_t),
     "cc_cuda_notice": (c_void_p, c_char_p, c_size_t),
-    "cc_cuda_all_reduce": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p),
-    "cc_cuda_reduce_scatter": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p),
-    "cc_cuda_all_gather": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_void_p),
-    "cc_cuda_broadcast": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p),
-    "cc_cuda_exchange": (c_void_p, c_void_p, c_size_t, c_void_p),
+    "cc_cuda_launch": (c_void_p, c_void_p, c_size_t, c_void_p, c_void_p),
+    "cc_cuda_launch_exchange": (c_void_p, c_void_p, c_size_t, c_void_p, c_void_p),
+    "cc_cuda_get_stream": (c_void_p, POINTER(c_void_p)),
+    "cc_cuda_follow": (c_void_p, c_void_p),
+    "cc_cuda_mark": (c_void_p, c_void_p, POINTER(c_uint64)),
+    "cc_cuda_ticket_wait": (c_void_p, c_uint64, c_void_p),
+    "cc_cuda_ticket_query": (c_void_p, c_uint64, POINTER(c_int)),
     "cc_cuda_poll": (c_void_p, c_void_p),
     "cc_cuda_get_failed_word": (c_void_p, POINTER(POINTER(c_uint64))),
     "cc_cuda_wait": (c_void_p, c_int64),
@@ -123,6 +181,9 @@ class CudaHandle:
         word = POINTER(c_uint64)()
         check(self._library.cc_cuda_get_failed_word(self._handle, byref(word)))
         self._failed_word = word.contents  # in memory of the handle
+        stream = c_void_p()
+        check(self._library.cc_cuda_get_stream(self._handle, byref(stream)))
+        self.stream = stream.value or 0  # of asynchronous calls, a cudaStream_t
 
     def path(self) -> CudaPath:
         """Return how the ranks reach each other."""
@@ -142,51 +203,40 @@ class CudaHandle:
         check(self._library.cc_cuda_notice(self._live(), text, _NOTICE_BYTES))
         return text.value.decode(errors="replace")
 
-    def all_reduce(self, send: int, recv: int, count: int, dtype: int, redop: int, stream: int) -> None:
-        """Reduce what is at `send` on all ranks into `recv` of each; they may be the same."""
-        check(self._library.cc_cuda_all_reduce(self._live(), send, recv, count, dtype, redop, stream))
+    def launch(self, batch: Batch, stream: int) -> None:
+        """Queue a batch on a stream (a cudaStream_t)."""
+        function, items, count = batch
+        check(getattr(self._library, function)(self._live(), items, count, stream, None))
 
-    def reduce_scatter(self, send: int, buffer: Buffer, redop: Redop, stream: int) -> None:
-        """Reduce blocks, one per rank at `send`; the buffer gets this rank's."""
-        check(
-            self._library.cc_cuda_reduce_scatter(
-                self._live(), send, buffer.address, buffer.count, int(buffer.dtype), int(redop), stream
-            )
-        )
+    def launch_async(self, batch: Batch, stream: int) -> int:
+        """Queue a batch on the handle's own stream, after what a stream has queued; return the ticket of its end."""
+        function, items, count = batch
+        ticket = c_uint64()
+        check(getattr(self._library, function)(self._live(), items, count, stream, byref(ticket)))
+        return ticket.value
 
-    def all_gather(self, buffer: Buffer, recv: int, stream: int) -> None:
-        """Concatenate the buffers of all ranks at `recv`."""
-        check(
-            self._library.cc_cuda_all_gather(
-                self._live(), buffer.address, recv, buffer.count, int(buffer.dtype), stream
-            )
-        )
+    def follow(self, stream: int) -> None:
+        """Let the handle's own stream wait for what a stream has queued."""
+        check(self._library.cc_cuda_follow(self._live(), stream))
 
-    def broadcast(self, buffer: Buffer, root: int, stream: int) -> None:
-        """Copy the root's buffer into the others'."""
-        check(
-            self._library.cc_cuda_broadcast(
-                self._live(), buffer.address, buffer.address, buffer.count, int(buffer.dtype), root, stream
-            )
-        )
+    def mark(self, stream: int) -> int:
+        """Return a ticket for what a stream has queued."""
+        ticket = c_uint64()
+        check(self._library.cc_cuda_mark(self._live(), stream, byref(ticket)))
+        return ticket.value
 
-    def exchange(self, moves: Sequence[Move], stream: int) -> None:
-        """Carry out sends and receives as one operation. Empty ones are left out on both sides."""
-        wanted = [move for move in moves if move.size_bytes]
-        if not wanted:
-            return
-        transfers = (_Transfer * len(wanted))(
-            *(
-                _Transfer(
-                    send=move.address if move.is_send else None,
-                    recv=None if move.is_send else move.address,
-                    bytes=move.size_bytes,
-                    peer=move.peer,
-                )
-                for move in wanted
-            )
-        )
-        check(self._library.cc_cuda_exchange(self._live(), transfers, len(wanted), stream))
+    def let_wait(self, ticket: int, stream: int) -> None:
+        """Let a stream wait for what a ticket stands for. After destroy() that has ended."""
+        if self._handle is not None:
+            check(self._library.cc_cuda_ticket_wait(self._handle, ticket, stream))
+
+    def has_ended(self, ticket: int) -> bool:
+        """Return whether what a ticket stands for has ended. After destroy() it has; raises for one of a capture."""
+        if self._handle is None:
+            return True
+        ended = c_int()
+        check(self._library.cc_cuda_ticket_query(self._handle, ticket, byref(ended)))
+        return bool(ended.value)
 
     def poll(self) -> None:
         """Raise the handle's first error, if there is one. Does not wait: without one, it is one load of a word."""

@@ -238,7 +238,7 @@ class CudaNodes:
         try:
             with _cuda.device(device):
                 check(call(stream.cuda_stream, milliseconds(limit)))
-                await_end(stream, device, None if limit is None else limit + GRACE_S)
+                await_end(stream.query, device, None if limit is None else limit + GRACE_S)
                 # A stage on the GPU that has passed its deadline ends, and leaves no result.
                 check(_library().cc_cuda_nodes_poll(self._handle, None))
         except CollectiveCoreError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import threading
 import time
@@ -26,7 +25,6 @@ LOOK_EVERY_S = 0.02
 # When no call was made for a while, it looks less often.
 _ACTIVE_S = 5.0
 _LOOK_SELDOM_S = 0.5
-_CAPTURE_MODE_RELAXED = 2
 
 
 class Deferring(Protocol):
@@ -38,6 +36,9 @@ class Deferring(Protocol):
 
     def flush_old(self) -> None:
         """Launch those that have waited for LOOK_EVERY_S; raises CcoreBackendError."""
+
+    def has_ended(self, ticket: int) -> bool:
+        """Return whether what a ticket stands for has ended."""
 
 
 class CudaWatchdog:
@@ -79,20 +80,19 @@ class CudaWatchdog:
         if len(self._under_way) == 1:
             self.note_call()
 
-    def give_up(self, launched: Launched) -> None:
+    def give_up(self, description: str, limit_s: float) -> None:
         """Fail the group, because an operation has passed its deadline. Calls nothing of CUDA."""
         self._failures.fail(
             CollectiveCoreError(
                 Result.TIMEOUT,
-                f"{launched.description}: the operation did not end within {launched.limit_s:g} s; work that was "
+                f"{description}: the operation did not end within {limit_s:g} s; work that was "
                 "queued before it on its stream may not have ended",
             )
         )
 
     def _watch(self) -> None:
-        # Without a device of its own, a thread's first call of CUDA makes a context on device 0.
+        # Without a device of its own, a thread's first call of torch makes a context on device 0.
         _cuda.set_device(self._meeting.device)
-        _allow_queries_during_capture()
         while True:
             is_active = (
                 self._under_way
@@ -115,8 +115,8 @@ class CudaWatchdog:
             self._log_notice()
         except CcoreBackendError:
             pass  # It is logged, and every call of the group raises it.
-        except RuntimeError as error:  # of CUDA itself, such as an illegal address of another kernel
-            self._failures.fail(CollectiveCoreError(Result.SYSTEM, str(error)))
+        except CollectiveCoreError as error:  # of CUDA itself, such as an illegal address of another kernel
+            self._failures.fail(error)
 
     def _log_notice(self) -> None:
         """Log once what the library does more slowly than it could; every rank logs the same text."""
@@ -129,19 +129,10 @@ class CudaWatchdog:
 
     def _retire(self) -> None:
         """Forget what has ended; fail at the deadline of what has not."""
-        while self._under_way and self._under_way[0].end.query():
+        while self._under_way and self._deferring.has_ended(self._under_way[0].ticket):
             self._under_way.popleft()
         if not self._under_way:
             return
         first = self._under_way[0]
         if time.monotonic() - first.began > first.limit_s + GRACE_S:
-            self.give_up(first)
-
-
-def _allow_queries_during_capture() -> None:
-    """Let this thread ask for events while another one captures a graph, which CUDA would otherwise end."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return
-    driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(ctypes.c_int(_CAPTURE_MODE_RELAXED)))
+            self.give_up(first.description, first.limit_s)

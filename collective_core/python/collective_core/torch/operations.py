@@ -13,6 +13,7 @@ from collective_core.communicator import Communicator
 from collective_core.torch import cuda_pipeline
 from collective_core.torch.cuda import Streams, device_of
 from collective_core.torch.cuda_group import CudaGroup
+from collective_core.torch.cuda_library import Batch
 from collective_core.torch.cuda_nodes import CudaNodes
 from collective_core.torch.cuda_pipeline import CudaReduce
 from collective_core.torch.exchange import combined, combined_block, combiner
@@ -82,6 +83,20 @@ class Operations:
             lambda: run(limit),
             caller_waits=caller_waits,
         )
+
+    def _run(
+        self,
+        name: str,
+        opts: Any,
+        batch: Batch,
+        inputs: Sequence[torch.Tensor],
+        result: list[torch.Tensor],
+    ) -> WorkBase:
+        """Start an operation that is one call of the library for devices, on tensors that it takes as they are."""
+        self._expect_open(name)
+        limit = limit_of(opts) or self._default_limit
+        caller_waits = getattr(opts, "asyncOp", True) is False
+        return self._cuda.run(name, batch, [*inputs, *result], result, limit, caller_waits=caller_waits)
 
     def _expect_open(self, name: str) -> None:
         if not self._open:

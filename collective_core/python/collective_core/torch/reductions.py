@@ -9,6 +9,14 @@ import torch
 import torch.distributed as dist
 
 from collective_core.topk import Residual, Topk
+from collective_core.torch.cuda_library import (
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    Batch,
+    Call,
+    collective,
+    collectives,
+)
 from collective_core.torch.exchange import combined, combiner
 from collective_core.torch.operations import (
     Operations,
@@ -24,6 +32,7 @@ from collective_core.torch.tensors import (
     dtype_of,
     for_reduction,
     only_one,
+    op_code,
     plain_reduction,
     scaled,
 )
@@ -38,11 +47,8 @@ class Reductions(Operations):
     def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> WorkBase:
         """Reduce one tensor over all ranks, in place."""
         tensor = only_one(tensors)
-        if (stream := self._cuda.prompt_stream(tensor, opts)) is not None:
-            kind = plain_reduction(tensor.dtype, opts.reduceOp)
-            if kind is not None:
-                self._expect_open("all_reduce")
-                return self._cuda.all_reduce_promptly(tensor, *kind, stream)
+        if (batch := self._reduction(ALL_REDUCE, tensor, tensor, opts)) is not None:
+            return self._run("all_reduce", opts, batch, [], [tensor])
         return self._submit(
             "all_reduce",
             opts,
@@ -73,6 +79,8 @@ class Reductions(Operations):
     def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WorkBase:
         """Reduce several tensors as one operation."""
         listed = list(tensors)
+        if (batch := self._reductions(ALL_REDUCE, listed, listed, opts)) is not None:
+            return self._run("all_reduce of several", opts, batch, [], listed)
         return self._submit(
             "all_reduce of several",
             opts,
@@ -125,6 +133,8 @@ class Reductions(Operations):
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> WorkBase:
         """Reduce a tensor of one block per rank; each rank keeps its block."""
         check_blocks(input, output, self._communicator.size)
+        if (batch := self._reduction(REDUCE_SCATTER, input, output, opts)) is not None:
+            return self._run("reduce_scatter", opts, batch, [input], [output])
         return self._submit(
             "reduce_scatter",
             opts,
@@ -139,6 +149,8 @@ class Reductions(Operations):
         pairs = list(zip(outputs, inputs, strict=True))
         for output, source in pairs:
             check_blocks(source, output, self._communicator.size)
+        if (batch := self._reductions(REDUCE_SCATTER, inputs, outputs, opts)) is not None:
+            return self._run("reduce_scatter of several", opts, batch, inputs, list(outputs))
         return self._submit(
             "reduce_scatter of several",
             opts,
@@ -147,6 +159,29 @@ class Reductions(Operations):
             ],
             inputs,
         )
+
+    def _reduction(self, number: int, source: torch.Tensor, target: torch.Tensor, opts: Any) -> Batch | None:
+        """Return the library's reduction of tensors on a device; None if it does not take them as they are."""
+        if not self._cuda.takes(target) or not (source is target or self._cuda.takes(source)):
+            return None
+        kind = plain_reduction(target.dtype, op_code(reduction_of(opts)))
+        if kind is None:
+            return None
+        return collective(number, source.data_ptr(), target.data_ptr(), target.numel(), *kind)
+
+    def _reductions(
+        self, number: int, sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor], opts: Any
+    ) -> Batch | None:
+        """Return several, as above."""
+        if not self._cuda.takes(*targets, *sources):
+            return None
+        code = op_code(reduction_of(opts))
+        calls = []
+        for source, target in zip(sources, targets, strict=True):
+            if (kind := plain_reduction(target.dtype, code)) is None:
+                return None
+            calls.append(Call(number, source.data_ptr(), target.data_ptr(), target.numel(), *kind))
+        return collectives(calls)
 
     def _reduce_scatter_uneven(
         self, way: Way, output: torch.Tensor, blocks: Sequence[torch.Tensor], op: object

@@ -149,9 +149,9 @@ def count_of_one(dense: torch.Tensor) -> int:
     return 1 if dense.dtype in _DTYPES else dense.element_size()
 
 
-def plain_reduction(dtype: torch.dtype, op: object) -> tuple[int, int] | None:
-    """Return the library's numbers of a type and an operator, if it reduces such tensors as they are."""
-    return _PLAIN.get((dtype, op_code(op)))
+def plain_reduction(dtype: torch.dtype, code: int) -> tuple[int, int] | None:
+    """Return the library's numbers of a type and an `op_code`, if it reduces such tensors as they are."""
+    return _PLAIN.get((dtype, code))
 
 
 def for_reduction(dense: torch.Tensor, op: object) -> tuple[Buffer, Redop]:

@@ -6,6 +6,7 @@ Both have the same calls. Buffers of `HostWay` are host memory, those of `Device
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -13,7 +14,16 @@ import torch
 from collective_core import _lib
 from collective_core.communicator import Buffer, Communicator, Dtype, Redop
 from collective_core.topk import Residual, Topk
-from collective_core.torch.cuda_library import CudaHandle, Move
+from collective_core.torch.cuda_library import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    BROADCAST,
+    REDUCE_SCATTER,
+    CudaHandle,
+    Move,
+    collective,
+    transfers,
+)
 from collective_core.torch.tensors import as_dense, as_it_reads, check_dense, empty_on_host, landing
 
 
@@ -158,12 +168,7 @@ class DeviceWay:
 
     def all_reduce(self, buffer: Buffer, redop: Redop) -> None:
         """As Way.all_reduce."""
-        self._all_reduce(buffer, buffer.address, redop)
-
-    def _all_reduce(self, buffer: Buffer, target: int, redop: Redop) -> None:
-        self._handle.all_reduce(
-            buffer.address, target, buffer.count, int(buffer.dtype), int(redop), self._stream
-        )
+        self._run(ALL_REDUCE, buffer.address, buffer, redop)
 
     def reduce(self, buffer: Buffer, root: int, redop: Redop) -> None:
         """As Way.reduce. It is an all_reduce whose result the others than the root throw away."""
@@ -172,19 +177,19 @@ class DeviceWay:
             return
         size_bytes = buffer.count * _element_bytes(buffer.dtype)
         scratch = torch.empty(size_bytes, dtype=torch.uint8, device="cuda")
-        self._all_reduce(buffer, scratch.data_ptr(), redop)
+        self._run(ALL_REDUCE, buffer.address, replace(buffer, address=scratch.data_ptr()), redop)
 
     def reduce_scatter(self, source: Buffer, target: Buffer, redop: Redop) -> None:
         """As Way.reduce_scatter."""
-        self._handle.reduce_scatter(source.address, target, redop, self._stream)
+        self._run(REDUCE_SCATTER, source.address, target, redop)
 
     def broadcast(self, buffer: Buffer, root: int) -> None:
         """As Way.broadcast."""
-        self._handle.broadcast(buffer, root, self._stream)
+        self._run(BROADCAST, buffer.address, buffer, root=root)
 
     def all_gather(self, source: Buffer, target: Buffer) -> None:
         """As Way.all_gather."""
-        self._handle.all_gather(source, target.address, self._stream)
+        self._run(ALL_GATHER, source.address, replace(source, address=target.address))
 
     def all_gatherv(self, source: Buffer, target: Buffer, counts: Sequence[int]) -> None:
         """As Way.all_gatherv."""
@@ -216,12 +221,28 @@ class DeviceWay:
         received: Sequence[int] | None = None,
     ) -> None:
         """As Way.all_to_all."""
-        leaving = sent or [source.count // self.size] * self.size
-        coming = received or [target.count // self.size] * self.size
-        self._exchange(_blocks(source, leaving, is_send=True) + _blocks(target, coming, is_send=False))
+        self._exchange(moves_of_all_to_all(self.size, source, target, sent, received))
+
+    def _run(self, number: int, send: int, target: Buffer, redop: Redop = Redop.SUM, root: int = 0) -> None:
+        """Queue a collective; the library counts the elements of `target`, those of one rank in an all_gather."""
+        batch = collective(number, send, target.address, target.count, int(target.dtype), int(redop), root)
+        self._handle.launch(batch, self._stream)
 
     def _exchange(self, moves: list[Move]) -> None:
-        self._handle.exchange(moves, self._stream)
+        self._handle.launch(transfers(moves), self._stream)
+
+
+def moves_of_all_to_all(
+    size: int,
+    source: Buffer,
+    target: Buffer,
+    sent: Sequence[int] | None = None,
+    received: Sequence[int] | None = None,
+) -> list[Move]:
+    """Return what Way.all_to_all of a device with `size` ranks exchanges."""
+    leaving = sent or [source.count // size] * size
+    coming = received or [target.count // size] * size
+    return _blocks(source, leaving, is_send=True) + _blocks(target, coming, is_send=False)
 
 
 def _element_bytes(dtype: Dtype) -> int:

@@ -63,8 +63,11 @@ def release_waited(work: WorkBase, result: Any) -> None:
 def _is_small(result: Any) -> bool:
     if not isinstance(result, list) or len(result) != 1 or not isinstance(result[0], torch.Tensor):
         return False
+    tensor = result[0]
+    if tensor.numel() * tensor.element_size() > _SMALL_BYTES:
+        return False
     # Of the storage: a small view keeps all of it. Sparse tensors have none of their own.
-    return result[0].layout is torch.strided and result[0].untyped_storage().nbytes() <= _SMALL_BYTES
+    return tensor.layout is torch.strided and tensor.untyped_storage().nbytes() <= _SMALL_BYTES
 
 
 class CcoreWork(WorkBase):
