@@ -142,3 +142,19 @@ def test_bootstrap_shows_what_runs_where_and_ctrl_c_what_is_left(slow_farm, clus
         at.until(r"^To continue:\s+clusterctl bootstrap --resume \S+")
         at.until(r"^To undo:\s+clusterctl undo")
     (tmp_path / "gate").touch()
+
+
+def test_no_live_line_stays_when_messages_and_a_failure_follow(small_farm, session, inventory):
+    with (
+        hanging(small_farm.node("node03")),
+        hanging(small_farm.node("node04")) as let_go,
+        session(
+            "-v", "check", "--only", "memlock", str(inventory), env={"CLUSTERCTL_CONNECT_TIMEOUT_S": "6"}
+        ) as at,
+    ):
+        at.until(r"^Gathering facts: \d/4 nodes, [1-9]")
+        let_go()
+        at.until("^node04 .* logged in")
+        assert at.ended() == 1
+        assert "node03: timeout" in at.screen and "Gathered facts of 3 of 4 nodes" in at.screen
+        assert "Gathering facts: " not in at.screen

@@ -58,7 +58,7 @@ class LiveArea:
         with self._lock:
             if source in self._sources:
                 self._sources.remove(source)
-                self._draw(self._lines() if self._drawn else [])
+                self._draw(self._lines() if self._may_redraw(self._drawn) else [])
             if not self._sources:
                 self._ended.set()
 
@@ -69,7 +69,7 @@ class LiveArea:
             before = self._drawn
             self._draw([])
             yield
-            if before:
+            if self._may_redraw(before):
                 self._draw(self._lines())
 
     @contextlib.contextmanager
@@ -95,6 +95,11 @@ class LiveArea:
                     self._drawn = [""]
                 elif not ended.is_set():
                     self._draw(self._lines())
+
+    @staticmethod
+    def _may_redraw(before: list[str]) -> bool:
+        """Return whether lines may be drawn again; those of a background job would stay on the screen."""
+        return bool(before) and _in_foreground()
 
     def _lines(self) -> list[str]:
         if self._paused:
