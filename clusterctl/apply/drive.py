@@ -59,7 +59,7 @@ def drive(
 
 def _what_to_do(refused: str) -> str | None:
     """Return the hint for the reason of a runner that did not start (runner/journal.sh)."""
-    if refused.startswith("another run is in progress"):
+    if refused.startswith("busy: "):
         return "wait until it ends; if it hangs, end its process on the node, then use --resume or undo"
     if "cannot be written" in refused:
         return "free space there, or repair the file system; nothing was changed"

@@ -19,7 +19,7 @@ from clusterctl.requirements.base import Decision, Requirement
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.transport.answers import map_understood
-from clusterctl.transport.base import HostMap, Transport
+from clusterctl.transport.base import Failure, HostMap, Transport
 from clusterctl.transport.kept import Kept
 
 Gather = Callable[[Inventory], "HostMap[NodeFacts]"]
@@ -72,6 +72,8 @@ class Prepared:
     """Steps that an earlier part of the same run completed."""
     left_over: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By node, the keys of planned steps that earlier parts left unfinished and no requirement needs any more."""
+    busy: Mapping[str, Failure] = field(default_factory=dict)
+    """The nodes on which another run works, which the plan leaves out."""
 
 
 @dataclass(frozen=True, slots=True)

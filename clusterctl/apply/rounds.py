@@ -72,7 +72,7 @@ class Rounds:
                         self._engine.watch.batch(number, len(batches), [node.node for node in batch])
                     self._batch(batch)
                 plan = Plan(self._next(self._nodes))
-        cut = bool(self._prepared.verdicts.failures) or any(
+        cut = bool(self._prepared.verdicts.failures or self._prepared.busy) or any(
             outcome.failure is not None for outcome in self._outcomes.values()
         )
         failures = self._prepared.verdicts.failures
@@ -104,7 +104,7 @@ class Rounds:
         plans = []
         for name in names:
             done = self._outcomes.get(name)
-            if name not in seen or self._rounds.get(name, 0) >= LIMIT:
+            if name not in seen or name in self._prepared.busy or self._rounds.get(name, 0) >= LIMIT:
                 continue
             if done is not None and done.failure is not None:
                 continue

@@ -161,3 +161,8 @@ def undo_script(header: Header) -> str:
 def list_script(header: Header) -> str:
     """Return the script that lists what an undo would revert, without changing anything."""
     return "\n".join([_head(header), _text(*COMMON, *UNDO), "list_undo\n"])
+
+
+def busy_script(header: Header) -> str:
+    """Return the script that reports whether another run works on a node, without changing anything."""
+    return "\n".join([_head(header), _text("journal.sh"), "report_busy\n"])

@@ -179,7 +179,8 @@ def test_a_node_where_another_run_is_at_work_is_refused_by_name_and_keeps_its_ve
     (root / "state").mkdir()
     (root / "state/lock").write_text(f"{os.getpid()} {own} {boot} other-run someone@else\n")
     result = bootstrap.apply(engine, prepared, run)
-    assert "other-run of someone@else" in result.outcomes[name].failure.message
+    message = result.outcomes[name].failure.message
+    assert message.startswith("busy: bootstrap of someone@else since ") and "(run other-run, " in message
     document = bootstrap_verb.document_of(run, prepared, result)
     assert document["nodes"][0]["reachable"] is True
     assert document["nodes"][0]["error"]["message"] == result.outcomes[name].failure.message

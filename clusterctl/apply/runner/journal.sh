@@ -5,7 +5,7 @@
 # Every line for the controller is "@NONCE SEQ EVENT DETAIL" on descriptor 3; all other output is discarded. DETAIL is
 # BASE64, or one plain word after "=", which needs no external program.
 #
-#   $STATE/lock                    "pid start-time boot-id run operator" of the active runner
+#   $STATE/lock                    "pid start-time boot-id run operator verb" of the active runner
 #   $STATE/journal/RUN/order       runs of this node counted from 1: the number, then a check line "number RUN"
 #   $STATE/journal/RUN/NNNN/       one step: key kind requirement description, what undo needs, begin, seal (seal.sh), done, undone
 #   $STATE/carried/RUN/            packages copied for the run, removed when the run has ended
@@ -32,6 +32,7 @@ reload=     # systemd must read its unit files again
 again=      # the current step has been tried before
 owed=       # a directory to flush together with the next flush
 locked=
+verb=bootstrap
 newline='
 '
 
@@ -129,11 +130,29 @@ lock_is_stale() {
   [ "$started" != "$2" ]
 }
 
+read_boot() { { read -r boot </proc/sys/kernel/random/boot_id; } 2>/dev/null || boot=unknown; } # -> $boot, the boot ID
+
+is_busy() { # -> $reason, if another run works on this node
+  # Only a lock that stays as it is counts: a run that ends now removes it.
+  [ -e "$STATE/lock" ] && ! lock_is_stale && [ -n "${held_by-}" ] || return 1
+  # shellcheck disable=SC2086 # the fields of the lock
+  set -- $held_by
+  since=$(($(date +%s) - $(stat -c %Y "$STATE/lock" 2>/dev/null || date +%s))) unit=s
+  [ "$since" -lt 120 ] || { since=$((since / 60)) unit=min; }
+  reason="busy: ${6-bootstrap} of ${5-unknown} since $since $unit (run ${4-unknown}, process $1)"
+}
+
+report_busy() { # refuse as an apply would, without changing anything
+  exec 3>&1 >/dev/null 2>&1 </dev/null
+  read_boot
+  if is_busy; then record 0 refused "$reason"; else record 0 done; fi
+}
+
 take_lock() {
   started_of "$$"
   # The shell's built-in printf does not report the cause of an error, so cat repeats a failed write.
-  if ! printf '%s\n' "$$ $started $boot $RUN $OPERATOR" 2>/dev/null >"$STATE/lock.$$" &&
-    ! said=$({ printf '%s\n' "$$ $started $boot $RUN $OPERATOR" | cat >"$STATE/lock.$$"; } 2>&1); then
+  if ! printf '%s\n' "$$ $started $boot $RUN $OPERATOR $verb" 2>/dev/null >"$STATE/lock.$$" &&
+    ! said=$({ printf '%s\n' "$$ $started $boot $RUN $OPERATOR $verb" | cat >"$STATE/lock.$$"; } 2>&1); then
     rm -f "$STATE/lock.$$"
     return 2
   fi
@@ -177,7 +196,7 @@ open_journal() { # create the state directory and take the lock, or record why n
     return 1
   fi
   can_check || return 1
-  { read -r boot </proc/sys/kernel/random/boot_id; } 2>/dev/null || boot=unknown
+  read_boot
   { read -r host </proc/sys/kernel/hostname; } 2>/dev/null || host=
   host=${host%%[!A-Za-z0-9-]*}
   read -r up _ </proc/uptime
@@ -187,9 +206,8 @@ open_journal() { # create the state directory and take the lock, or record why n
     0) return 0 ;;
     2) record 0 refused "the journal below $STATE cannot be written: $said" ;;
     *)
-      # shellcheck disable=SC2046 # the fields of the lock
-      set -- $(cat "$STATE/lock" 2>/dev/null)
-      record 0 refused "another run is in progress on this node: ${4-unknown} of ${5-unknown} (process ${1-unknown})"
+      is_busy || reason='busy: another run has just ended'
+      record 0 refused "$reason"
       ;;
   esac
   return 1

@@ -75,6 +75,11 @@ announce() { # SEQ EVENT: name the step at $entry; names of requirements contain
 
 list_undo() {
   exec 3>&1 >/dev/null 2>&1 </dev/null
+  read_boot
+  if is_busy; then
+    record 0 refused "$reason"
+    return
+  fi
   choose_run || return
   record 0 run "$RUN"
   entries_reversed
@@ -164,6 +169,7 @@ undo_step() {
 }
 
 main_undo() {
+  verb=undo
   open_journal || return
   choose_run || return
   record 0 run "$RUN"

@@ -119,7 +119,7 @@ def bootstrap(
                 engine = permits.on(
                     _engine(session, run, kept, judge.subjects_read(stored.only, stored.skip))
                 )
-                prepared = _resumed(engine, run, rolling)
+                prepared = _without_busy(engine, _resumed(engine, run, rolling), run)
             else:
                 session = open_session(
                     to_change(inventory, verb="bootstrap", local=local, dry_run=dry_run, assume_yes=yes),
@@ -129,9 +129,10 @@ def bootstrap(
                 run = RunDir.create("bootstrap", runs or default_root(inventory), label)
                 engine = permits.on(_engine(session, run, kept, judge.subjects_read(wanted, unwanted)))
                 options = Options(wanted, unwanted, rolling)
-                prepared = engine_of.prepare(engine, session.inventory, options, run)
+                prepared = _without_busy(
+                    engine, engine_of.prepare(engine, session.inventory, options, run), run
+                )
             session.refuse_wrong_password()
-
             asks = not dry_run and not yes and not prepared.plan.is_empty
             shown = Shown(engine, prepared.inventory, on_stdout=not as_json, on_screen=asks)
             shown.first(prepared, permits)
@@ -157,6 +158,15 @@ def bootstrap(
             )
         )
     raise typer.Exit(1 if declined else counts.exit_code(document))
+
+
+def _without_busy(engine: Engine, prepared: Prepared, run: RunDir) -> Prepared:
+    from clusterctl.apply import busy
+    from clusterctl.cli.live_steps import LiveNodes
+    from clusterctl.cli.terminal.progress import Progress
+
+    with Progress("Looking for other runs", unit="nodes") as progress:
+        return busy.left_out(engine, prepared, run, LiveNodes(progress))
 
 
 def _refuse_with_resume(*given: object) -> None:
@@ -220,7 +230,11 @@ def _following(
     from clusterctl.report.text.next_step import NextStep, after_bootstrap
 
     if result is None:
-        if dry_run and not prepared.plan.is_empty:
+        if prepared.busy and not dry_run:
+            yield NextStep(
+                interrupt.command_line(), f"once the other run on {nodeset.fold(prepared.busy)} has ended"
+            )
+        elif dry_run and not prepared.plan.is_empty:
             yield NextStep(interrupt.command_line(without="--dry-run"), "shows this plan, and asks")
         else:
             yield from after_bootstrap(prepared.verdicts, way)
@@ -228,6 +242,9 @@ def _following(
     again = _again(run)
     if any(outcome.failure or outcome.failed for outcome in result.outcomes.values()):
         yield NextStep(again, "once the cause is fixed: does the remaining steps")
+    elif prepared.busy:
+        free = nodeset.fold(prepared.busy)
+        yield NextStep(again, f"once the other run on {free} has ended: includes it")
     elif prepared.verdicts.failures:
         missed = nodeset.fold(prepared.verdicts.failures)
         yield NextStep(again, f"once clusterctl can reach {missed}: includes it")
@@ -314,7 +331,8 @@ def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[
         if result is None:
             shown += _planned(prepared, name)
         lost = isinstance(outcome, Failure)
-        failure = outcome if isinstance(outcome, Failure) else done.failure if done is not None else None
+        failure = done.failure if done is not None else None
+        failure = outcome if isinstance(outcome, Failure) else failure or prepared.busy.get(name)
         error = None if failure is None else error_part(failure)
         started = done is None or done.started
         nodes.append(

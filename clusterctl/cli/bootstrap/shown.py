@@ -44,7 +44,8 @@ class Shown:
 
         changing = [node.node for node in prepared.plan.nodes if node.steps]
         rootless = rootless_lines(prepared.facts.values_by_node, prepared.verdicts.values_by_node, changing)
-        missing = "\n".join([*failure_lines(prepared.verdicts.failures), *rootless])
+        failures = {**prepared.verdicts.failures, **prepared.busy}
+        missing = "\n".join([*failure_lines(failures), *rootless])
         if not (self.on_stdout or self.on_screen):
             if missing:
                 console.error(missing)

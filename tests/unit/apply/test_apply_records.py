@@ -125,8 +125,8 @@ def test_silence_with_exit_status_0_is_no_success():
 
 
 def test_a_refusal_is_the_nodes_failure():
-    outcome = _apply(Wire([_line(0, "refused", "another run is in progress")]))
-    assert outcome.failure.message == "another run is in progress"
+    outcome = _apply(Wire([_line(0, "refused", "busy: bootstrap of alice since 20 s")]))
+    assert outcome.failure.message == "busy: bootstrap of alice since 20 s"
     assert {s.status for s in outcome.steps} == {AppliedStatus.SKIPPED}
 
 

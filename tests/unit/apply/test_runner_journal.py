@@ -99,8 +99,14 @@ def test_a_second_operator_is_refused_while_the_first_is_at_work(runner):
         first.stdin.close()
         assert b" start " in first.stdout.readline()
         refused = runner.apply(WriteFile("x", str(runner.root / "f"), "x"), run="second").detail("refused")
-        assert "first of tester@here" in refused
+        holder = "busy: bootstrap of tester@here since "
+        assert refused.startswith(holder) and f" (run first, process {first.pid})" in refused
         assert not (runner.root / "f").exists()
+        # Asked before an apply or an undo, it answers the same and changes nothing.
+        asked = runner.run_text(script.busy_script(runner.header("second")))
+        assert asked.detail("refused").startswith(holder)
+        listed = runner.run_text(script.list_script(runner.header("")))
+        assert listed.detail("refused").startswith(holder) and len(listed.records) == 1
         # Killed without a chance to tidy up, it leaves its lock; the next run sees that its holder is gone.
         os.killpg(first.pid, signal.SIGKILL)
     assert (runner.state / "lock").exists()
@@ -112,6 +118,7 @@ def test_a_second_operator_is_refused_while_the_first_is_at_work(runner):
 def test_a_lock_of_another_boot_or_without_sense_is_taken_over(runner, content):
     runner.state.mkdir()
     (runner.state / "lock").write_text(content)
+    assert runner.run_text(script.busy_script(runner.header("r"))).events(0) == [(0, "done")]
     assert (1, "changed") in runner.apply(WriteFile("x", str(runner.root / "f"), "x")).events(1)
 
 
