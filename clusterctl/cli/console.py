@@ -91,6 +91,11 @@ def quiet() -> bool:
     return logging.getLogger(log.ROOT).getEffectiveLevel() > logging.WARNING
 
 
+def verbose() -> bool:
+    """Return whether ``--verbose`` is set."""
+    return logging.getLogger(log.ROOT).getEffectiveLevel() <= logging.INFO
+
+
 def data(text: str, *, look: str | None = None, wrap: bool = False) -> None:
     """Write the requested data to stdout, on a colour terminal in the colours of ``look``.
 

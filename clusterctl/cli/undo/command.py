@@ -162,7 +162,9 @@ def _plan(
         beyond = [node.name for node in inventory.beyond]
         lines += filter(None, [undo_text.unread_line(newest_run, list(failures), beyond)])
     more = wrapped_message("\n".join(lines), console.width())
-    return undo_text.planned({name: found[name] for name in undone}, console.width(), more)
+    return undo_text.planned(
+        {name: found[name] for name in undone}, console.width(), more, every=console.verbose()
+    )
 
 
 def document_of(outcomes: HostMap[UndoOutcome], run: str | None = None) -> dict[str, Any]:
@@ -218,7 +220,10 @@ def _text(
             if step["status"] == "failed":
                 told.append((node["name"], step, step.get("reason", "failed")))
             if step["status"] != "planned":
-                told += [(node["name"], step, f"note: {note}") for note in step.get("notes", ())]
+                told += [
+                    (node["name"], step, undo_text.note_line(note, every=console.verbose()))
+                    for note in step.get("notes", ())
+                ]
     found = outcomes.values_by_node
     said = {} if planned is None else _failures(planned)
     new = {name: failure for name, failure in _failures(outcomes).items() if name not in said}

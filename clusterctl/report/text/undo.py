@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from clusterctl.apply.undo import UndoOutcome
 
 _TEXT_CHARACTERS = 200
+_FILES_SHOWN = 2
+_FILE_ENDS = re.compile(" (?=/)")
 _GERUNDS = {
     "clear": "Clearing", "disable": "Disabling", "remove": "Removing", "restart": "Restarting", "restore": "Restoring",
     "stop": "Stopping", "take": "Taking", "unload": "Unloading", "write": "Writing",
@@ -24,10 +27,19 @@ _GERUNDS = {
 """The verbs of the runner's ``would_*`` functions, for the time in which undo works."""
 
 
-def planned(outcomes: Mapping[str, UndoOutcome], width: int | None = None, more: str = "") -> str:
-    """Return what undo will do, one block for nodes with the same changes, then ``more`` and the number of changes."""
+def planned(
+    outcomes: Mapping[str, UndoOutcome], width: int | None = None, more: str = "", *, every: bool = False
+) -> str:
+    """Return what undo will do, one block for nodes with the same changes, then ``more`` and the number of changes.
+
+    ``every``: notes list all of their files.
+    """
     nodes = [
-        NodeChanges(name, tuple(map(_change, outcome.steps)), head=f"undo run {outcome.run}")
+        NodeChanges(
+            name,
+            tuple(_change(step, every=every) for step in outcome.steps),
+            head=f"undo run {outcome.run}",
+        )
         for name, outcome in outcomes.items()
     ]
     end = [*plan_text.disturbed(nodes), f"Plan: {plan_text.size_of(nodes)}"]
@@ -95,9 +107,18 @@ def _named(nodes: Iterable[NodeChanges], width: int | None) -> str:
     return f"Undone: {plan_text.size_of(busy)}\n{plan_text.blocks(busy, width)}" if busy else ""
 
 
-def _change(step: StepOutcome) -> Change:
+def note_line(note: str, *, every: bool) -> str:
+    """Return a note of a step; unless ``every``, only the first of many files."""
+    head, colon, rest = note.partition(": /")
+    files = _FILE_ENDS.split(f"/{rest}") if colon else []
+    if not every and len(files) > _FILES_SHOWN + 1:
+        note = f"{head}: {' '.join(files[:_FILES_SHOWN])} and {len(files) - _FILES_SHOWN} more; -v lists them"
+    return f"note: {note}"
+
+
+def _change(step: StepOutcome, *, every: bool = False) -> Change:
     sign, _, text = step.undo.partition(" ")
-    notes = tuple(f"note: {note}" for note in step.notes)
+    notes = tuple(note_line(note, every=every) for note in step.notes)
     if step.status is AppliedStatus.FAILED:
         return Change(LEAVE, step.requirement, f"cannot be undone: {step.description}: {step.reason}", notes)
     if not text:

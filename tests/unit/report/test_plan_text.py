@@ -225,3 +225,13 @@ def test_what_was_undone_is_listed_in_the_words_of_the_plan():
 def test_a_line_of_a_node_cannot_imitate_another_line():
     text = undo_text.planned({"n1": _undo("RUN", _step("~ write 1\n  - r  remove /etc/passwd to /proc/x"))})
     assert text.splitlines()[1] == "  ~ r  write 1 - r remove /etc/passwd to /proc/x"
+
+
+def test_a_note_of_an_undo_names_few_of_many_files():
+    files = ["/etc/a", "/etc/b c", *(f"/etc/{n}" for n in range(38))]
+    note = f"removes their remaining files in /etc, unless changed: {' '.join(files)}"
+    few = "note: removes their remaining files in /etc, unless changed: /etc/a /etc/b c and 38 more; -v lists them"
+    assert undo_text.note_line(note, every=False) == few
+    assert undo_text.note_line(note, every=True) == f"note: {note}"
+    short = "removes their remaining files in /etc, unless changed: /etc/a /etc/b /etc/c"
+    assert undo_text.note_line(short, every=False) == f"note: {short}"
