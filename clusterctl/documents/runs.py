@@ -59,11 +59,15 @@ class Runs(Document):
 
 
 class ShownRun(Document):
-    """``clusterctl runs show --json``: the run, and the document of its result (null without one)."""
+    """``clusterctl runs show --json``: the run, and the document of its result (null without one).
+
+    ``undone_by`` has the nodes on which each later ``undo`` took changes of the run back, by its run.
+    """
 
     schema_: Literal["clusterctl.shown-run/1"] = Field(default="clusterctl.shown-run/1", alias="schema")
     run: ListedRun
     result: Mapping[str, Any] | None
+    undone_by: Mapping[str, tuple[str, ...]] = {}
 
 
 class KeptRun(Part):

@@ -14,7 +14,7 @@ from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.errors import ClusterctlError, ConfigError
 from clusterctl.results import folders
 from clusterctl.results.locate import named
-from clusterctl.rundir import ERROR, RunDir
+from clusterctl.rundir import ERROR, RunDir, ids
 from clusterctl.runs import counts
 from clusterctl.wording import counted
 
@@ -65,6 +65,40 @@ def listed(run: RunDir) -> ListedRun:
 def result(run: RunDir) -> Mapping[str, Any] | None:
     """Return the document of a run's result; None if it has none yet, ConfigError if it cannot be read."""
     return _document(run, _RESULT.get(run_ids.verb_of(run.id), "report"))
+
+
+def undone_by(run: RunDir) -> dict[str, tuple[str, ...]]:
+    """Return the undos that took changes of a bootstrap back, oldest first, each with its nodes.
+
+    A damaged run folder of an undo is left out.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    if run_ids.verb_of(run.id) != "bootstrap":
+        return found
+    root = run.path.parent
+    for later in reversed(ids(root)):
+        if later > run.id and run_ids.verb_of(later) == "undo":
+            try:
+                nodes = _undone(result(RunDir(root / later)), run.id)
+            except (ClusterctlError, *_DAMAGE):
+                continue
+            if nodes:
+                found[later] = nodes
+    return found
+
+
+def _undone(document: Mapping[str, Any] | None, run: str) -> tuple[str, ...]:
+    return tuple(
+        str(node["name"])
+        for node in (document or {}).get("nodes", ())
+        if node["run"] == run and any(step["status"] == "changed" for step in node["steps"])
+    )
+
+
+def source(run: RunDir) -> str | None:
+    """Return the inventory file or the targets of a run; None for this machine."""
+    found = (_document(run, "inventory") or {}).get("source")
+    return None if found is None else str(found)
 
 
 def _document(run: RunDir, stage: str) -> Mapping[str, Any] | None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from clusterctl.cli import console
+from clusterctl.cli import console, next_command
 from clusterctl.cli import options as cli
 from clusterctl.closest import did_you_mean
 from clusterctl.errors import UsageError
@@ -87,16 +87,17 @@ def show(run: cli.RunArgument, runs: cli.RunsOption = None, as_json: cli.JsonOpt
     from clusterctl.runs import outcome
 
     folder = RunDir.open(run, runs)
-    entry, result = outcome.listed(folder), outcome.result(folder)
+    entry, result, undone = outcome.listed(folder), outcome.result(folder), outcome.undone_by(folder)
     if as_json:
-        console.emit_json(ShownRun(run=entry, result=result).document())
+        console.emit_json(ShownRun(run=entry, result=result, undone_by=undone).document())
         return
     with read_as_stored(entry.run, folder.path):
         if entry.verb == "bench" and result is not None:
             more = stored.measured(folders.read(folder.path))
         else:
             more = "" if result is None else shown_run.summary(entry.verb, result)
-    console.data("\n\n".join(part for part in (shown_run.head(entry), more) if part))
+    console.data("\n\n".join(part for part in (shown_run.head(entry, undone), more) if part))
+    next_command.say_all(shown_run.following(entry, outcome.source(folder), is_undone=bool(undone)))
 
 
 def label(

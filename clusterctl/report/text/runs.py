@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime, timezone
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,6 +17,7 @@ from clusterctl.foreign import json_value
 from clusterctl.report.text import bench as bench_table
 from clusterctl.report.text import variants as variants_table
 from clusterctl.report.text.failures import fault_lines
+from clusterctl.report.text.run_list import age
 from clusterctl.report.text.table import columns, fits, with_notes
 from clusterctl.results.record import Record, Summary
 
@@ -38,14 +40,16 @@ def figure(run: Summary) -> str:
     return f"{run.figure:.{digits}f} {run.unit}"
 
 
-def render(runs: Sequence[Summary], width: int | None = None) -> str:
-    """Return one line per run: its id, start (UTC), benchmark, configuration and main figure.
+def render(runs: Sequence[Summary], width: int | None = None, now: datetime | None = None) -> str:
+    """Return one line per run: its id, age, benchmark, configuration and main figure.
 
     If the table is wider than ``width`` (None: unlimited), the configuration moves to a second line.
     """
+    present = now or datetime.now(timezone.utc)
     rows = [
         [
             run.run,
+            age(run.run, present),
             run.benchmark,
             run.library or "-",
             run.launcher or "-",
@@ -60,6 +64,7 @@ def render(runs: Sequence[Summary], width: int | None = None) -> str:
     ]
     heads = [
         "run",
+        "age",
         "benchmark",
         "library",
         "launcher",
@@ -70,17 +75,17 @@ def render(runs: Sequence[Summary], width: int | None = None) -> str:
         "hardware",
         "label",
     ]
-    text = columns(heads, rows, left=(0, 1, 2, 3, 7, 8, 9))
+    text = columns(heads, rows, left=(0, 1, 2, 3, 4, 8, 9, 10))
     if width is None or fits(text, width):
         return text
-    first = (0, 1, 6, 7)
-    lines = columns([heads[i] for i in first], [[row[i] for i in first] for row in rows], left=(0, 1, 3))
+    first = (0, 1, 2, 7, 8)
+    lines = columns([heads[i] for i in first], [[row[i] for i in first] for row in rows], left=(0, 1, 2, 4))
     return with_notes(lines, [_ran_on(row) for row in rows], width)
 
 
 def _ran_on(row: Sequence[str]) -> str:
-    library, launcher, ranks, nodes, hardware = row[2], row[3], row[4], row[5], row[8]
-    label = f"; {row[9]}" if row[9] else ""
+    library, launcher, ranks, nodes, hardware = row[3], row[4], row[5], row[6], row[9]
+    label = f"; {row[10]}" if row[10] else ""
     return f"{library}, {launcher}, ranks {ranks}, nodes {nodes}, {hardware}{label}"
 
 

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from clusterctl.documents.locate import Locate
-from clusterctl.documents.runs import ListedRun
+from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.text import locate
+from clusterctl.report.text.next_step import NextStep
 from clusterctl.report.text.run_list import named, said
 from clusterctl.report.text.table import columns
 
 _BAD_VERDICTS = ("unmet", "unknown")
 
 
-def head(one: ListedRun) -> str:
-    """Return what the list shows of a run, one line each."""
+def head(one: ListedRun, undone_by: Mapping[str, Sequence[str]] = MappingProxyType({})) -> str:
+    """Return what the list shows of a run, one line each, and which runs took it back on which nodes."""
     lines = {
         "run": one.run,
         "began": (one.started_at or "-").replace("T", " ").replace("Z", " UTC"),
         "outcome": said(one),
         "nodes": named(one),
+        "undone by": "; ".join(f"{run} on {nodeset.fold(nodes)}" for run, nodes in undone_by.items()),
         "label": one.label or "",
         "folder": one.folder,
     }
@@ -33,42 +37,67 @@ def summary(verb: str, document: Mapping[str, Any]) -> str:
     """Return what happened on the nodes of a check, bootstrap, undo, locate or up; empty for other runs."""
     lines: Iterable[str] = ()
     if verb in ("check", "bootstrap", "undo"):
-        lines = [*_unreachable(document["nodes"]), *_steps(document["nodes"]), *_verdicts(document["nodes"])]
+        nodes = document["nodes"]
+        lines = _aligned([*_unreachable(nodes), *_steps(nodes), *_verdicts(nodes)])
     elif verb == "up":
-        lines = [f"{one['name']}  {one['address']}:{one['port']}" for one in document.get("nodes") or ()]
-        lines += [f"{one['name']}  {one['error']}" for one in document.get("failed") or ()]
+        rows = [[one["name"], f"{one['address']}:{one['port']}"] for one in document.get("nodes") or ()]
+        lines = _aligned([*rows, *([one["name"], one["error"]] for one in document.get("failed") or ())])
     elif verb == "locate":
         lines = [locate.text(Locate.model_validate(document))]
     elif verb == "preflight":
-        lines = [f"{one['status']}  {one['name']}  {one['detail']}" for one in document["rungs"]]
+        lines = _aligned([[one["status"], one["name"], one["detail"]] for one in document["rungs"]])
     return "\n".join(lines)
 
 
-def _unreachable(nodes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def following(one: ListedRun, source: str | None, *, is_undone: bool) -> Iterator[NextStep]:
+    """Yield the command that continues a run, takes it back, or explains its failure; ``source`` is its inventory."""
+    ended = one.outcome
+    open_ends = (RunOutcome.FAILED, RunOutcome.UNFINISHED, RunOutcome.INTERRUPTED)
+    if one.verb == "bootstrap" and not is_undone:
+        if ended in open_ends:
+            yield NextStep(f"clusterctl bootstrap --resume {one.run}", "does the remaining steps")
+        elif ended in (RunOutcome.CHANGED, RunOutcome.UNMET):
+            words = ("clusterctl", "undo", source or "--local", "--run", one.run)
+            yield NextStep(shlex.join(words), "takes its changes back")
+    elif one.verb == "accept" and ended in open_ends:
+        yield NextStep(f"clusterctl accept --resume {one.run}", "measures the remaining rows")
+    elif one.verb == "up" and ended is RunOutcome.UP:
+        yield NextStep(f"clusterctl down --run {one.run}", "removes the containers")
+    elif one.verb in ("bench", "preflight", "locate") and ended is RunOutcome.FAILED:
+        yield NextStep(f"clusterctl explain {one.run}", "finds the cause in its logs")
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of the same number of texts as lines, in columns."""
+    heads = [""] * (len(rows[0]) if rows else 0)
+    return columns(heads, rows, left=range(len(heads))).splitlines()[1:]
+
+
+def _unreachable(nodes: Iterable[Mapping[str, Any]]) -> Iterator[list[str]]:
     found = (
         (node["name"], (node["error"]["kind"], _message(node["name"], node["error"])))
         for node in nodes
         if node["error"]
     )
     for (kind, message), names in _folded(found):
-        yield f"{kind}  {names}" + (f"  {message}" if message else "")
+        yield [kind, names, message]
 
 
 def _message(name: str, error: Mapping[str, Any]) -> str:
     return " ".join(str(error.get("message") or "").removeprefix(f"{name}: ").split())
 
 
-def _steps(nodes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _steps(nodes: Iterable[Mapping[str, Any]]) -> Iterator[list[str]]:
     found = (
         (node["name"], (step["status"], step["requirement"], step["description"], step.get("reason") or ""))
         for node in nodes
         for step in node.get("steps", ())
     )
     for (status, requirement, description, reason), names in _folded(found):
-        yield f"{status}  {names}  {requirement}: {description}" + (f" ({reason})" if reason else "")
+        yield [status, names, f"{requirement}: {description}" + (f" ({reason})" if reason else "")]
 
 
-def _verdicts(nodes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _verdicts(nodes: Iterable[Mapping[str, Any]]) -> Iterator[list[str]]:
     found = (
         (node["name"], (verdict["status"], verdict["requirement"], verdict["reason"]))
         for node in nodes
@@ -76,7 +105,7 @@ def _verdicts(nodes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         if verdict["status"] in _BAD_VERDICTS
     )
     for (status, requirement, reason), names in _folded(found):
-        yield f"{status}  {names}  {requirement}: {reason}"
+        yield [status, names, f"{requirement}: {reason}"]
 
 
 def _folded(found: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -132,7 +132,7 @@ def test_show_folds_what_happened_on_the_nodes(root, capsys):
     made(root, "20261101T000000Z-check-0001", "why", report={**check(unmet=3), "nodes": nodes})
     assert cli.main(["runs", "show", "0001"]) == 0
     out = capsys.readouterr().out
-    assert "refused  gpu04\nunmet  gpu[01-03] (3)  memlock: 64 KiB" in out and "label    why" in out
+    assert "refused  gpu04\nunmet    gpu[01-03] (3)  memlock: 64 KiB" in out and "label    why" in out
     assert cli.main(["runs", "show", "latest", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["result"]["summary"]["unmet"] == 3
 
@@ -256,3 +256,35 @@ def test_a_bootstrap_that_left_requirements_unmet_is_not_ok(root, capsys):
     made(root, "20261101T000000Z-bootstrap-0001", report={**steps(), "nodes": nodes})
     made(root, "20261101T000001Z-bootstrap-0002", apply={"state": "finished"}, report=steps(not_done=1))
     assert list(outcomes(capsys).values()) == [("unfinished", "1 not done"), ("unmet", "1 unmet")]
+
+
+def test_show_tells_which_undo_took_a_run_back_and_what_to_type_next(root, capsys):
+    def step(status, description):
+        return {"status": status, "requirement": "memlock", "description": description}
+
+    def node(name, *steps, **more):
+        return {"name": name, "error": None, "steps": list(steps), **more}
+
+    summary = {"changed": 2, "failed": 0, "not_done": 0, "planned": 0, "unreachable": 0}
+    run = "20261101T000000Z-bootstrap-0001"
+    nodes = [node("gpu01", step("changed", "Write /etc/a")), node("gpu02", step("unchanged", "Write /etc/a"))]
+    made(
+        root, run, inventory={**INVENTORY, "source": "fleet one.yaml"}, apply={"state": "finished"},
+        report={"nodes": nodes, "summary": summary},
+    )  # fmt: skip
+    assert cli.main(["runs", "show", "0001"]) == 0
+    printed = capsys.readouterr()
+    assert "undone by" not in printed.out
+    assert "changed    gpu01  memlock: Write /etc/a\nunchanged  gpu02  memlock" in printed.out
+    assert f"Next: clusterctl undo 'fleet one.yaml' --run {run}  # takes its changes back" in printed.err
+    for later, of, status in (("0002", run, "changed"), ("0003", run, "failed"), ("0004", "other", "changed")):
+        undone = [node("gpu01", step(status, "Write /etc/a"), run=of), node("gpu02", run=of)]
+        made(root, f"20261102T000000Z-undo-{later}", report={"nodes": undone, "summary": summary})
+    (root / "20261103T000000Z-undo-0005").mkdir()
+    (root / "20261103T000000Z-undo-0005/report.json").write_text("{")
+    assert cli.main(["runs", "show", "0001"]) == 0
+    printed = capsys.readouterr()
+    assert "undone by  20261102T000000Z-undo-0002 on gpu01\n" in printed.out and "Next" not in printed.err
+    assert cli.main(["runs", "show", "0001", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["undone_by"] == {"20261102T000000Z-undo-0002": ["gpu01"]}
