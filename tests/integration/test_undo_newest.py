@@ -130,6 +130,7 @@ def test_each_takes_back_the_latest_run_of_every_node(fleet):
     _, second = fleet.bootstrap("second", "--limit", "node[01-03]")
     fleet.farm.node("node01").stop()
     done = fleet.undo("--dry-run", "--limit", "node[01-02,04]")
+    assert "Next: clusterctl undo " in done.stderr and "--dry-run" not in done.stderr
     assert done.returncode == 1
     said = " ".join(done.stdout.split())
     assert f"{second} is the newest run of the nodes that were read." in said

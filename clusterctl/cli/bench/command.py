@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from clusterctl.cli import console, report_files
+from clusterctl.cli import console, next_command, report_files
 from clusterctl.cli import options as cli
 from clusterctl.cli.bench import compare as bench_compare
 from clusterctl.cli.bench import dry_run as bench_dry_run
@@ -122,6 +122,8 @@ def bench(
         *(ended.record for ended in all_ended), html=reports.html, junit=reports.junit, csv=reports.csv,
         prometheus=reports.prometheus,
     )  # fmt: skip
+    if not where.containers:
+        bench_run.say_next(all_ended, next_command.way(where.inventory, where.limit, runs=runs))
     raise typer.Exit(next((ended.exit_code for ended in all_ended if ended.exit_code), 0) or written)
 
 

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from clusterctl import log
-from clusterctl.cli import console
+from clusterctl.cli import console, next_command
 from clusterctl.cli.bench import store as bench_store
 from clusterctl.cli.bench import topology as bench_topology
 from clusterctl.cli.bench import trust as bench_trust
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from clusterctl.launch.run import Runner
     from clusterctl.launch.variants import Variant
     from clusterctl.launch.viewer import Viewer
+    from clusterctl.report.text.next_step import Way
     from clusterctl.results.baseline import Baseline
     from clusterctl.results.record import Record
     from clusterctl.rundir import RunDir
@@ -218,6 +219,22 @@ def say_end(ended: Ended) -> None:
     for line in dict.fromkeys(line for one in variants for line in trust.algorithms(one.proof)):
         _LOG.info(line)
     console.talk(f"run folder: {ended.run.path}")
+
+
+def say_next(all_ended: Sequence[Ended], way: Way) -> None:
+    """Print the command that follows: accept, or locate if figures are doubtful or too low; none after a failure."""
+    import shlex
+
+    from clusterctl.documents.bench import BenchStatus
+
+    statuses = {ended.result.status for ended in all_ended}
+    if not statuses or BenchStatus.FAILED in statuses:
+        return
+    if statuses & {BenchStatus.DOUBTFUL, BenchStatus.BELOW_BASELINE} and len(all_ended[0].nodes) > 1:
+        command = shlex.join(("clusterctl", "locate", *way.nodes))
+        next_command.say(command, "measures pairs of nodes and names what is slow")
+    else:
+        next_command.say_all((way.onward(),))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clusterctl.cli import console
+from clusterctl.cli import console, next_command
 from clusterctl.cli.image.name import image_of
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
 from clusterctl.cli.render.output import emit, load
@@ -121,6 +122,11 @@ def build(
         console.emit_json(_document(built))
     else:
         console.data(_text(built))
+    name = shlex.quote(built.tag)
+    if _has_registry(built.tag):
+        next_command.say(f"clusterctl image push {name}", "to its registry, from which 'up' pulls it")
+    else:
+        next_command.say(f"clusterctl image distribute {name}", "copies it to the nodes; then: clusterctl up")
 
 
 def dockerfile(
@@ -160,6 +166,12 @@ def dockerfile(
         nccl_tests=archive.file_name if archive is not None else None,
     )
     emit("dockerfile", artifact.render(recipe), json)
+
+
+def _has_registry(image: str) -> bool:
+    """Return whether an image's name begins with a registry, as docker reads it."""
+    host, slash, _ = image.partition("/")
+    return bool(slash) and (host == "localhost" or any(mark in host for mark in ".:"))
 
 
 def _library(name: str) -> Library:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clusterctl.cli import console, plan_output
+from clusterctl.cli import console, next_command, plan_output
 from clusterctl.cli import options as cli
 from clusterctl.cli.named_inventory import LocalOption, to_change
 from clusterctl.cli.terminal import interrupt
@@ -105,15 +105,22 @@ def undo(
     if folder is not None:
         folder.write("report", document)
         console.talk(f"run folder: {folder.path}")
-    if declined:
-        console.talk("nothing was changed")
     if as_json:
         console.emit_json(document)
         say_failures(_failures(outcomes))
     elif not declined:
-        shown = before if undone else None
-        console.data(_text(document, outcomes, shown, session.inventory, dry_run=dry_run), look="plan")
+        planned = before if undone else None
+        console.data(_text(document, outcomes, planned, session.inventory, dry_run=dry_run), look="plan")
+    _say_end(declined=declined, planned=dry_run and bool(undone))
     raise typer.Exit(1 if declined else counts.exit_code(document))
+
+
+def _say_end(*, declined: bool, planned: bool) -> None:
+    """Print that a person declined, or the command that carries out what a dry run planned."""
+    if declined:
+        console.talk("nothing was changed")
+    if planned:
+        next_command.say(interrupt.command_line(without="--dry-run"), "shows this plan, and asks")
 
 
 def _failures(outcomes: HostMap[UndoOutcome]) -> dict[str, Failure]:

@@ -277,7 +277,11 @@ def test_show_tells_which_undo_took_a_run_back_and_what_to_type_next(root, capsy
     assert "undone by" not in printed.out
     assert "changed    gpu01  memlock: Write /etc/a\nunchanged  gpu02  memlock" in printed.out
     assert f"Next: clusterctl undo 'fleet one.yaml' --run {run}  # takes its changes back" in printed.err
-    for later, of, status in (("0002", run, "changed"), ("0003", run, "failed"), ("0004", "other", "changed")):
+    for later, of, status in (
+        ("0002", run, "changed"),
+        ("0003", run, "failed"),
+        ("0004", "other", "changed"),
+    ):
         undone = [node("gpu01", step(status, "Write /etc/a"), run=of), node("gpu02", run=of)]
         made(root, f"20261102T000000Z-undo-{later}", report={"nodes": undone, "summary": summary})
     (root / "20261103T000000Z-undo-0005").mkdir()
