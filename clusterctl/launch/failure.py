@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from clusterctl.launch.foreign_library import FOREIGN
 from clusterctl.launch.notices import RankDeath
 from clusterctl.launch.processes import RankProcess
 from clusterctl.transport.base import Failure
+from clusterctl.workloads.entry import EXIT_NO_PLACE
 
 _SIGNALS = {
     6: "abort",
@@ -137,7 +139,11 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
     if outcome.returncode == 0 and not notices.lost_daemon(text):
         return tuple(faults)
     if death := notices.rank_death(text):
-        faults.append(_by_its_peers(plan, outcome, death) or _rank_died(plan, outcome, death))
+        faults.append(
+            _refused(plan, outcome, death)
+            or _by_its_peers(plan, outcome, death)
+            or _rank_died(plan, outcome, death)
+        )
     elif not faults and notices.lost_daemon(text):
         node = _known_as(plan, notices.daemon_node(text))
         faults.append(
@@ -149,7 +155,7 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
             )
         )
     elif not faults:
-        faults.append(_by_a_rank(plan, outcome) or _by_the_launcher(outcome))
+        faults.append(_refused(plan, outcome, None) or _by_a_rank(plan, outcome) or _by_the_launcher(outcome))
     return tuple(faults)
 
 
@@ -229,6 +235,34 @@ def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault
         node=_place(plan, peer),
         hint=hint + "; if it was killed, the kernel may be out of memory: check dmesg on that node",
     )
+
+
+def _refused(plan: LaunchPlan, outcome: Outcome, death: RankDeath | None) -> Fault | None:
+    """Return the fault of a run that ended because ranks refused a value of another one; None for other ends.
+
+    One rank may claim that it refused a value, to blame another one. So the sender is at fault only if most of the
+    other ranks refused its value, and two of them at least.
+    """
+    found = {
+        rank: notices.refused_rank(text) for rank, text in outcome.stderr_by_rank.items() if rank < plan.np
+    }
+    refused = {
+        rank: said
+        for rank, said in found.items()
+        if said is not None and said[0] < plan.np and said[0] != rank
+    }
+    if not refused or (death is not None and (death.status != EXIT_NO_PLACE or death.rank not in refused)):
+        return None
+    ((sender, votes),) = Counter(sender for sender, _ in refused.values()).most_common(1)
+    witness = min(rank for rank, (named, _) in refused.items() if named == sender)
+    why = refused[witness][1]
+    there, here = (f"rank {rank} on {_place(plan, rank)}" for rank in (sender, witness))
+    hint = f"compare the programs on {_place(plan, sender)} with those of other nodes"
+    if votes >= 2 and 2 * votes > plan.np - 1:
+        message = f"{there} sent a value that {votes} of {plan.np - 1} other ranks refused: {why}"
+        return Fault(FaultKind.RANK_DIED, message, rank=sender, node=_place(plan, sender), hint=hint)
+    message = f"{here} refused a value of {there}: {why}"
+    return Fault(FaultKind.RANK_DIED, message, hint=f"{hint}, and those on {_place(plan, witness)}")
 
 
 def check_ranks(ranks: Sequence[RankProof], np: int) -> tuple[Fault, ...]:

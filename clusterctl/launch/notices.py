@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from clusterctl.visible import one_line
+
 # Open MPI 5 wraps its messages.
 _SIGNALS = (
     re.compile(
@@ -41,6 +43,9 @@ _REMOTE = re.compile(
 )
 # What a rank with collective_core reports when the connection to another one ends.
 _LOST_RANK = re.compile(r"\brank (?P<rank>\d{1,9}) \(host \S{1,255}, pid \d{1,9}\) died or cannot be reached")
+_REFUSED_RANK = re.compile(
+    r"\brank (?P<rank>\d{1,9}) sent a value that is not valid here: (?P<why>[^;\n]{1,300})"
+)
 _RULE = re.compile(r"[-=| ]*")
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
@@ -93,6 +98,12 @@ def lost_rank(text: str) -> int | None:
     """Return the rank that the rank with this output reports as dead or unreachable."""
     match = _LOST_RANK.search(text)
     return int(match["rank"]) if match else None
+
+
+def refused_rank(text: str) -> tuple[int, str] | None:
+    """Return the rank whose value the rank with this output refused, and why (``workloads/rank_values.py``)."""
+    match = _REFUSED_RANK.search(text)
+    return (int(match["rank"]), one_line(match["why"], 200)) if match else None
 
 
 def lost_daemon(text: str) -> bool:

@@ -11,6 +11,7 @@ from clusterctl.launch.launchers.openmpi import OpenMpi
 from clusterctl.launch.notices import gave_up
 from clusterctl.launch.processes import RankProcess, end_script, inspect_script, parse_inspection
 from clusterctl.transport.base import Failure, FailureKind
+from clusterctl.workloads import rank_values
 
 TWO_NODES = LaunchPlan(
     launcher=OpenMpi(),
@@ -131,6 +132,40 @@ def test_a_rank_that_lost_another_one_is_not_blamed_for_it(stderr, rank, node, w
         rank,
         node,
     ) and words in fault.message
+
+
+def refusal(sender):
+    """What a rank writes that refuses the value of another one, as ``workloads/rank_values.py`` words it."""
+    return f"vm: {rank_values.refused(sender, 'expected an array' + chr(27))}\n"
+
+
+@pytest.mark.parametrize("launcher", [STATUS, ONLY_A_STATUS])
+@pytest.mark.parametrize(
+    ("stderr", "rank", "words"),
+    [
+        # Most of the other ranks refused a value of rank 3.
+        ({0: refusal(3), 1: refusal(3)}, 3, "rank 3 on gpu02 sent a value that 2 of 3 other ranks refused: exp"),
+        ({0: refusal(3), 1: refusal(3), 2: refusal(3), 3: refusal(1)}, 3, "3 of 3 other ranks refused"),
+        # One rank alone may have made it up.
+        ({1: refusal(3)}, None, "rank 1 on gpu01 refused a value of rank 3 on gpu02: expected an array"),
+        ({1: refusal(3), 3: refusal(1)}, None, "refused a value of rank"),
+    ],
+)  # fmt: skip
+def test_the_sender_of_a_refused_value_is_at_fault_if_most_ranks_refused_it(launcher, stderr, rank, words):
+    (fault,) = classify(TWO_NODES, outcome(launcher, stderr=stderr))
+    assert (fault.kind, fault.rank) == (FaultKind.RANK_DIED, rank)
+    assert words in fault.message and "\x1b" not in fault.message
+
+
+@pytest.mark.parametrize(
+    "stderr", [{0: refusal(3)}, {1: refusal(9)}, {1: refusal(1)}, {3: refusal(1), 2: refusal(1)}]
+)
+def test_a_made_up_refusal_hides_no_other_end(stderr):
+    """The launcher reports the end of rank 1, which refused nothing."""
+    (fault,) = classify(TWO_NODES, outcome(STATUS, stderr=stderr))
+    assert (fault.rank, "rank 1 on gpu01 ended with status 4" in fault.message) == (1, True)
+    (fault,) = classify(TWO_NODES, outcome(KILLED, stderr={3: refusal(1), 2: refusal(1)}))
+    assert fault.rank == 3 and "signal 9" in fault.message
 
 
 def test_the_local_launcher_names_the_rank_too():
