@@ -11,6 +11,12 @@ from clusterctl.grouping import grouped
 _IGNORED = re.compile(r"[\s_.+-]+")
 
 
+def spelled(word: str, known: Sequence[str]) -> str:
+    """Return the one known name that differs from a word only in case and punctuation; else the word."""
+    same = [name for name in known if _plain(name) == _plain(word)]
+    return word if word in known or len(same) != 1 else same[0]
+
+
 def closest(word: str, known: Sequence[str], most: int = 3) -> list[str]:
     """Return the known names that resemble a word, best first; case and punctuation do not count."""
     by_plain = grouped((_plain(name), name) for name in known)

@@ -163,16 +163,27 @@ def _is_word(text: str) -> bool:
     return True
 
 
-def names(texts: Sequence[str] | None) -> tuple[str, ...] | None:
+def names(texts: Sequence[str] | None, known: Sequence[str] = ()) -> tuple[str, ...] | None:
     """Split a comma-separated option that may be repeated; None stays None.
+
+    A name that differs from a ``known`` one only in case and punctuation is that one.
 
     Raise UsageError for an option that names nothing.
     """
     if texts is None:
         return None
-    parts = tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
+    from clusterctl.closest import spelled
+
+    parts = tuple(spelled(part.strip(), known) for text in texts for part in text.split(",") if part.strip())
     if not parts:
         # Probably an unset variable of a script: read as "check nothing", it would always pass.
         given = ",".join(texts)
         raise UsageError(f"{given!r} names no requirement", hint="name at least one, or leave the option out")
     return parts
+
+
+def requirement_names(texts: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return what ``names`` returns for an option that names requirements."""
+    from clusterctl.inventory.field_types import REQUIREMENT_NAMES
+
+    return names(texts, REQUIREMENT_NAMES)

@@ -10,6 +10,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StringConstraints, WithJsonSchema
 
+from clusterctl.closest import spelled
+
 REQUIREMENT_NAMES = (
     "acs",
     "peermem",
@@ -38,6 +40,7 @@ REQUIREMENT_NAMES = (
 
 
 def _requirement_name(name: str) -> str:
+    name = spelled(name, REQUIREMENT_NAMES)
     if name not in REQUIREMENT_NAMES:
         close = get_close_matches(name, REQUIREMENT_NAMES, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""

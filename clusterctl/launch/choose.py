@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from clusterctl.benchmarks.collective import IN_EVERY_PROGRAM, program_of
 from clusterctl.benchmarks.training import Training
-from clusterctl.closest import did_you_mean
+from clusterctl.closest import did_you_mean, spelled
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory import nodeset
 from clusterctl.launch import foreign_library
@@ -44,6 +44,7 @@ def launching_first(answers: Sequence[Readiness]) -> tuple[Readiness, ...]:
 
 def known_launcher(name: str) -> str:
     """Return a known launcher's name; raise UsageError for an unknown one."""
+    name = spelled(name, tuple(LAUNCHERS))
     if name not in LAUNCHERS:
         raise UsageError(f"unknown launcher {name!r}", hint=did_you_mean(name, sorted(LAUNCHERS)))
     return name
@@ -51,6 +52,7 @@ def known_launcher(name: str) -> str:
 
 def known_library(name: str) -> Library:
     """Return a known library's name; raise UsageError for an unknown one."""
+    name = spelled(name, LIBRARIES)
     for library_name in LIBRARIES:
         if library_name == name:
             return library_name

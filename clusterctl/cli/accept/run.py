@@ -56,7 +56,8 @@ def request(
     from clusterctl.acceptance.choose import chosen
     from clusterctl.errors import UsageError
 
-    rows = chosen(ROWS, tier, cli.names(only), cli.names(skip) or ())
+    known = [row.name for row in ROWS]
+    rows = chosen(ROWS, tier, cli.names(only, known), cli.names(skip, known) or ())
     if repeat_for_s and not any(row.tier is Tier.STRESS for row in rows):
         raise UsageError(
             "--for repeats the rows of the tier stress, and none of them is requested",

@@ -76,9 +76,10 @@ def build_request(
     phase: int | None = None,
 ) -> tuple[Request, ...]:
     """Check the options against each other, before anything is read or contacted; return a request for each sweep."""
-    from clusterctl.benchmarks.model_names import require_model
+    from clusterctl.benchmarks.model_names import MODELS, require_model
     from clusterctl.benchmarks.training import Training
     from clusterctl.cli.bench import data_parallel, sweeps
+    from clusterctl.closest import spelled
     from clusterctl.launch import choose
     from clusterctl.launch.request import Request
 
@@ -92,6 +93,7 @@ def build_request(
             "--collective and --model cannot be combined", hint="run the two benchmarks one after the other"
         )
     if model is not None:
+        model = spelled(model, MODELS)
         require_model(model, phase=phase, channels_last=channels_last, image_size=image_size)
     if precision is not None and precision not in PRECISIONS:
         raise UsageError(f"unknown precision {precision!r}", hint=f"choose from: {', '.join(PRECISIONS)}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from clusterctl.cli import console
-from clusterctl.closest import did_you_mean
+from clusterctl.closest import did_you_mean, spelled
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def operators_of(text: str | None) -> tuple[str, ...]:
 
 def _names(flag: str, kind: str, text: str, known: Sequence[str], every: Sequence[str]) -> tuple[str, ...]:
     found: list[str] = []
-    for word in (word.strip() for word in text.split(",")):
+    for word in (spelled(word.strip(), (*known, "all")) for word in text.split(",")):
         if word == "all":
             found += every
         elif word in known:

@@ -101,7 +101,7 @@ def bootstrap(
     from clusterctl.runs import counts
     from clusterctl.transport.kept import Kept
 
-    wanted, unwanted = cli.names(only), cli.names(skip) or ()
+    wanted, unwanted = cli.requirement_names(only), cli.requirement_names(skip) or ()
     judge.validate_names(wanted, unwanted)
     (rolling := Rolling(batch, max_failures)).check()
     if node_timeout is not None:

@@ -65,7 +65,7 @@ def check(
     from clusterctl.report.text.next_step import after_check
     from clusterctl.rundir import default_root
 
-    wanted, unwanted = cli.names(only), cli.names(skip)
+    wanted, unwanted = cli.requirement_names(only), cli.requirement_names(skip)
     if wanted is not None or unwanted:
         from clusterctl.requirements import judge
 

@@ -12,7 +12,7 @@ import typer
 from clusterctl.cli import console, launch_output
 from clusterctl.cli.options import InventoryOption, LimitOption, require_alone
 from clusterctl.cli.render.output import NpOption, SlotsOption, emit, load, place
-from clusterctl.closest import did_you_mean
+from clusterctl.closest import did_you_mean, spelled
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -164,11 +164,12 @@ def _program(nodes: Sequence[Node], asked: Asked) -> tuple[str, ...]:
     if asked.model is not None and asked.collective is not None:
         raise UsageError("--model and --collective cannot be combined")
     if asked.collective is not None:
-        if asked.collective not in COLLECTIVES:
+        collective = spelled(asked.collective, COLLECTIVES)
+        if collective not in COLLECTIVES:
             hint = did_you_mean(asked.collective, COLLECTIVES)
             raise UsageError(f"unknown collective {asked.collective!r}", hint=hint)
         return (
-            sibling(ranks.agreed(nodes, "all_reduce_perf") or "", program_of(asked.collective)),
+            sibling(ranks.agreed(nodes, "all_reduce_perf") or "", program_of(collective)),
             *("-b", "8", "-e", "128M", "-f", "2", "-g", "1"),
         )
     if asked.model is None:

@@ -35,13 +35,13 @@ def test_each_combination_is_a_sweep_and_only_reductions_have_operators():
     ("options", "message", "hint"),
     [
         (
-            {"collective": "allreduce"},
-            "unknown collective 'allreduce'",
+            {"collective": "allreduc"},
+            "unknown collective 'allreduc'",
             "did you mean all_reduce",
         ),
         (
-            {"collective": "AllGather"},
-            "unknown collective 'AllGather'",
+            {"collective": "AllGathr"},
+            "unknown collective 'AllGathr'",
             "did you mean all_gather",
         ),
         ({"collective": "all_reduce,"}, "unknown collective ''", "choose from"),

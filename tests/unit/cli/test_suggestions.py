@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from clusterctl.cli import main as cli
-from clusterctl.closest import closest
+from clusterctl.cli.options import names, requirement_names
+from clusterctl.closest import closest, spelled
 
 
 @pytest.mark.parametrize(
@@ -23,12 +24,33 @@ def test_case_and_punctuation_do_not_count(word: str, expected: list[str]) -> No
 
 
 @pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("AllReduce", "all_reduce"),
+        ("all-gather", "all_gather"),
+        ("NCCL", "nccl"),
+        ("NCCL Ccore", "nccl+ccore"),
+        ("allgater", "allgater"),
+        ("A-B", "A-B"),
+        ("a-b", "a-b"),
+    ],
+)
+def test_a_name_is_accepted_in_any_case_and_punctuation_if_it_means_one(word: str, expected: str) -> None:
+    assert spelled(word, ("all_reduce", "all_gather", "nccl", "nccl+ccore", "a-b", "a_b")) == expected
+
+
+def test_requirements_are_named_with_dashes_or_underscores() -> None:
+    assert requirement_names(["time_sync,memlock", "SSH_mesh"]) == ("time-sync", "memlock", "ssh-mesh")
+    assert names(["time_sync"]) == ("time_sync",)
+
+
+@pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("bench --model ResNet50", "did you mean resnet50?"),
-        ("bench --library NCCL", "did you mean nccl?"),
-        ("bench --launcher OpenMPI", "did you mean openmpi?"),
-        ("render mpirun --slots 2 --collective AllReduce", "did you mean all_reduce?"),
+        ("bench --model resent50", "did you mean resnet50 or"),
+        ("bench --library ncll", "did you mean nccl?"),
+        ("bench --launcher openpmi", "did you mean openmpi?"),
+        ("render mpirun --slots 2 --collective AllReduc", "did you mean all_reduce or"),
         ("results list --status below_baseline", "did you mean below-baseline?"),
         ("bench --dryrun", "(Possible options: --dry-run)"),
         ("bench --batchsize 3", "(Possible options: --batch-size)"),

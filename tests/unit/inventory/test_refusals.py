@@ -108,7 +108,7 @@ CASES = {
         "inventory.yaml:3: defaults.rdma_devices: lists 33 devices, of which NCCL reads the first 32",
     ),
     "unknown requirement": (
-        "version: 1\ndefaults: {requirements: {skip: [peer-mem]}}\n" + NODE,
+        "version: 1\ndefaults: {requirements: {skip: [peermen]}}\n" + NODE,
         "did you mean peermem?",
     ),
     "port out of range": (

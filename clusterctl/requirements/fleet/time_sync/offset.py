@@ -25,9 +25,10 @@ def _beyond(difference_s: float, uncertainty_s: float, limit_s: float) -> bool:
 
 
 def span(seconds: float) -> str:
-    """Return a difference of clocks in seconds, days or years, without its sign."""
-    if abs(seconds) < 2 * DAY_S:
-        return f"{abs(seconds):.3g} s"
+    """Return a difference of clocks in seconds, minutes, hours, days or years, without its sign."""
+    for unit, size_s, most_s in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 2 * DAY_S)):
+        if abs(seconds) < most_s:
+            return f"{abs(seconds) / size_s:.3g} {unit}"
     days = abs(seconds) / DAY_S
     return f"{days:.0f} days" if days < 730 else f"{days / 365.25:.0f} years"
 
