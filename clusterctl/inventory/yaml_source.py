@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from clusterctl import user_files
+from clusterctl.closest import closest
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.problems import InventoryProblem, KeyPath, key_text, refusal
 from clusterctl.visible import ACTING_IN_A_LINE
@@ -66,13 +67,24 @@ def read(path: Path) -> Document:
     try:
         data = user_files.read(path, MAX_BYTES, pipes=True)
     except OSError as error:
-        hint = "give an existing inventory file, or write one with: clusterctl inventory init"
+        near = _resembling(path) if isinstance(error, FileNotFoundError) else ""
+        hint = f"{near}give an existing inventory file, or write one with: clusterctl inventory init"
         if _HOST.fullmatch(str(path)) and not FILE_NAME.search(str(path)):
             hint += f"; for the node {path} itself, give root@{path}"
         raise InventoryError(
             f"{path}: cannot be read: {error.strerror}", hint=user_files.hint_of(error, hint)
         ) from None
     return parse(data, str(path))
+
+
+def _resembling(path: Path) -> str:
+    """Return the YAML file beside a missing one that it may mean, as the beginning of a hint."""
+    try:
+        names = sorted(one.name for one in path.parent.iterdir() if one.suffix in (".yaml", ".yml"))
+    except OSError:
+        return ""
+    near = closest(path.name, names, most=1)
+    return f"did you mean {path.with_name(near[0])}? " if near else ""
 
 
 def parse(data: bytes, file: str) -> Document:

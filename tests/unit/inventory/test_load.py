@@ -204,3 +204,13 @@ def test_many_nodes_load_in_moderate_time() -> None:
     inventory = load.from_text(text)
     assert len(inventory.nodes) == 4096
     assert inventory.nodes[0].requirements is inventory.nodes[4095].requirements
+
+
+def test_a_mistyped_file_name_gets_a_suggestion(tmp_path):
+    (tmp_path / "inventory.yaml").write_text("version: 1\n")
+    with pytest.raises(InventoryError) as caught:
+        load.load(tmp_path / "inventory1.yaml")
+    assert caught.value.hint.startswith(f"did you mean {tmp_path}/inventory.yaml? give an existing")
+    with pytest.raises(InventoryError) as caught:
+        load.load(tmp_path / "none" / "inventory1.yaml")
+    assert caught.value.hint.startswith("give an existing")
