@@ -158,11 +158,15 @@ release-wheel: $(BIN)/pip ## The wheels of a release in dist, CUDA parts include
 gpu: dev ## On a machine with one NVIDIA GPU: tests, soaks, and a race against NCCL and gloo, one table last (minutes)
 	$(PYTEST) tests/gpu -m "not gpu_slow"
 	$(BIN)/python benchmarks/gpu_collectives.py
+	$(BIN)/python benchmarks/gpu_eager.py --quick
+	$(BIN)/python benchmarks/gpu_training.py --quick --models bert-large
 	$(BIN)/python benchmarks/gpu_one.py --quick
 
 gpu-all: dev ## The same with all tests, on several GPUs too, and all sizes of the race (an hour)
 	$(PYTEST) tests/gpu
 	$(BIN)/python benchmarks/gpu_collectives.py
+	$(BIN)/python benchmarks/gpu_eager.py
+	$(BIN)/python benchmarks/gpu_training.py
 	$(BIN)/python benchmarks/gpu_one.py
 
 bench: dev ## Side-by-side measurements against peers
