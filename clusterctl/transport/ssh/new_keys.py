@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from clusterctl.errors import ClusterctlError
 from clusterctl.inventory.model import Node
 from clusterctl.ssh_text.known_hosts import Verdict, host_name
 from clusterctl.transport.base import Transport
@@ -49,23 +51,33 @@ class NewKeys:
 
 
 def stages(session: SshSession, nodes: Sequence[Node]) -> Iterator[NewKeys]:
-    """Yield the servers without a recorded key: those that are reached directly first, then those behind them."""
+    """Yield the servers without a recorded key: those that are reached directly first, then those behind them.
+
+    A node whose settings or whose known_hosts cannot be read is left out: its connection reports that.
+    """
     ways: dict[Target, Node] = {}
     for node in nodes:
         if node.connection == "ssh":
-            server: Target | None = session.target(node)
-            while server is not None and server not in ways:
-                ways[server] = node
-                server = server.jump
+            with suppress(ClusterctlError):
+                server: Target | None = session.target(node)
+                while server is not None and server not in ways:
+                    ways[server] = node
+                    server = server.jump
     for depth in sorted({_depth(server) for server in ways}):
         new = tuple(
             (server, node)
             for server, node in ways.items()
-            if _depth(server) == depth
-            and not session.policy.known(server.known_hosts).key_types(host_name(*server.key_place))
+            if _depth(server) == depth and not _has_key(session, server)
         )
         if new:
             yield NewKeys(session, new)
+
+
+def _has_key(session: SshSession, server: Target) -> bool:
+    try:
+        return bool(session.policy.known(server.known_hosts).key_types(host_name(*server.key_place)))
+    except ClusterctlError:
+        return True
 
 
 def _depth(server: Target) -> int:

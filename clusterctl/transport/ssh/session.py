@@ -80,13 +80,17 @@ class SshSession:
             lambda target: self.open(target, lambda _: None), Wire.end, Wire.is_active
         )
         self._unreached: dict[Target, Failure] = {}
+        self._targets: dict[str, tuple[Node, Target]] = {}
         self._ending = threading.Event()
         self._connect_timeout_s = connect_timeout_s
         self._lookup = config.lookup_in(config.config_files())
 
     def target(self, node: Node) -> Target:
-        """Return where a node is and how to log in there."""
-        return resolve(node, self._lookup, self._connect_timeout_s)
+        """Return where a node is and how to log in there; it is resolved once."""
+        known = self._targets.get(node.name)
+        if known is None or known[0] is not node:
+            known = self._targets[node.name] = node, resolve(node, self._lookup, self._connect_timeout_s)
+        return known[1]
 
     def open(self, target: Target, hold: Callable[[socket.socket], None], *, outside: bool = False) -> Wire:
         """Connect, verify the host key and log in; ``hold`` receives the socket, so that other threads can close it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -68,3 +69,29 @@ def test_a_close_waits_for_who_is_sending_and_wakes_who_waits_for_room():
     with order.sending():
         sent.append("nothing waits any more")
     assert sent[-1] == "nothing waits any more"
+
+
+def test_a_node_that_cannot_be_resolved_keeps_no_other_from_the_question(tmp_path, monkeypatch):
+    from clusterctl.inventory.model import Node
+    from clusterctl.transport.connect import Connector
+    from clusterctl.transport.ssh.new_keys import stages
+
+    config, pipe, known = tmp_path / "config", tmp_path / "pipe", tmp_path / "known"
+    config.write_text("Host bad\n  Port 99999\nHost jump\n  Port 2222\n")
+    os.mkfifo(pipe)
+    known.write_text("[jump]:2222 ssh-ed25519 AAAA\nold ssh-ed25519 AAAA\n")
+    monkeypatch.setenv("CLUSTERCTL_SSH_CONFIG", str(config))
+    monkeypatch.delenv("CLUSTERCTL_KNOWN_HOSTS", raising=False)
+    common = {"user": "root", "known_hosts": str(known)}
+    nodes = [
+        Node(name="bad", address="bad", **common),
+        Node(name="piped", address="piped", user="root", known_hosts=str(pipe)),
+        Node(name="here", address="here", connection="local"),
+        Node(name="old", address="old", **common),
+        Node(name="new", address="new", **common),
+        Node(name="behind", address="behind", proxy_jump="jump,inner", **common),
+    ]
+    session = Connector().session()
+    found = [[(server.host, node.name) for server, node in new.servers] for new in stages(session, nodes)]
+    assert found == [[("new", "new")], [("inner", "behind")], [("behind", "behind")]]
+    assert session.target(nodes[4]) is session.target(nodes[4])
