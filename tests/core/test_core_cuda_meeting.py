@@ -74,3 +74,20 @@ def test_the_way_is_on_the_device_unless_something_forbids_it(
         # Nothing is loaded before the first CUDA tensor.
         assert report["loaded"] == [False, loads[rank]]
         assert report["total"] == 2.0
+
+
+def test_calls_reach_the_library_with_all_their_fields(
+    program: Callable[..., Any], libraries: dict[str, Path], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    ended = program(
+        "cuda_meeting.py", size=1,
+        per_rank=lambda _: {"CCORE_LIBRARY": str(libraries["with"]), "FAKE_LOG": str(log)},
+    )  # fmt: skip
+    for one in ended.finish():
+        assert one.returncode == 0, one.output
+    assert log.read_text().splitlines() == [
+        "0 launch on 7; 0 from 64 to 128: 1000 of type 1, operator 3, root 0",
+        "0 launch on 9; 2 from 1 to 2: 3 of type 4, operator 0, root 0; 3 from 5 to 6: 7 of type 8, operator 0, root 1",
+        "0 exchange to0:2 from1:4",
+    ]

@@ -1,12 +1,13 @@
 """A rank that meets the others at their first CUDA tensor, on a machine that need not have a GPU: their way, as JSON.
 
-The library for devices is the one beside CCORE_LIBRARY.
+The library for devices is the one beside CCORE_LIBRARY. With FAKE_LOG, the fake is given calls, too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 from ctypes import c_float
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,17 @@ from types import SimpleNamespace
 import torch
 from collective_core.communicator import Communicator
 from collective_core.torch import cuda_meeting
-from collective_core.torch.cuda_library import LIBRARY_NAME
+from collective_core.torch.cuda_library import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    BROADCAST,
+    LIBRARY_NAME,
+    Call,
+    Move,
+    collective,
+    collectives,
+    transfers,
+)
 from collective_core.torch.cuda_meeting import CudaMeeting
 
 
@@ -36,6 +47,15 @@ with Communicator.from_environment(timeout_s=60) as communicator:
         "path": meeting.path_name(),
         "way": meeting.describe(),
     }
+    if meeting.handle is not None and "FAKE_LOG" in os.environ:
+        meeting.handle.launch(collective(ALL_REDUCE, 64, 128, 1000, 1, 3), 7)
+        calls = [Call(ALL_GATHER, 1, 2, 3, 4), Call(BROADCAST, 5, 6, 7, 8, root=1)]
+        tickets = [
+            meeting.handle.launch_async(batch, 9)
+            for batch in (collectives(calls), transfers([Move(1, 2, 0, True), Move(3, 4, 1, False)]))
+        ]
+        assert tickets == [1, 1]
+        assert meeting.handle.has_ended(meeting.handle.mark(7))
     # The ranks still agree on what is next.
     total = (c_float * 1)(1.0)
     communicator.all_reduce(total, total)

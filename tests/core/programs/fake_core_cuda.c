@@ -81,9 +81,11 @@ cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, s
 }
 
 cc_result cc_cuda_launch(cc_cuda* handle, const cc_cuda_call* calls, size_t count, void* stream, uint64_t* ticket) {
-  (void)stream;
-  say("%d launch", handle->number);
-  for (size_t i = 0; i < count; i++) say(" %d:%zu", calls[i].collective, calls[i].count);
+  say("%d launch on %zu", handle->number, (size_t)stream);
+  for (size_t i = 0; i < count; i++) {
+    say("; %d from %zu to %zu: %zu of type %d, operator %d, root %d", calls[i].collective, (size_t)calls[i].send,
+        (size_t)calls[i].recv, calls[i].count, calls[i].dtype, calls[i].op, calls[i].root);
+  }
   say("\n");
   if (ticket) *ticket = 1;
   return CC_SUCCESS;

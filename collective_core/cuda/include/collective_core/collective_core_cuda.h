@@ -95,10 +95,10 @@ typedef struct cc_cuda_call {
   int checks; /* 1: on the library's own memory, to compare results; 0: a call of the program */
 } cc_cuda_call;
 
-/* Carries out calls one after the other, as one: those that a program hands over together need one entry.
+/* Carries out one or several calls, in their order. All are checked before the first one is queued.
  *
  * ticket NULL: on `stream`. Else on the handle's own stream, after what `stream` has queued so far, and *ticket stands
- * for the end of the last call. The buffers belong to the calls until then. All calls are checked before the first one. */
+ * for the end of the last call. Until then, the calls use their buffers. */
 CC_API cc_result cc_cuda_launch(cc_cuda* handle, const cc_cuda_call* calls, size_t count, void* stream,
                                 uint64_t* ticket);
 /* The same for cc_cuda_exchange. */

@@ -85,10 +85,10 @@ Batch: TypeAlias = tuple[str, Any, int]
 
 
 def collective(
-    collective: int, send: int, recv: int, count: int, dtype: int, redop: int = 0, root: int = 0
+    number: int, send: int, recv: int, count: int, dtype: int, redop: int = 0, root: int = 0
 ) -> Batch:
-    """Return the batch of one collective, with the fields of cc_cuda_call."""
-    return "cc_cuda_launch", byref(Call(collective, send, recv, count, dtype, redop, root)), 1
+    """Return the batch of one collective, with the fields of cc_cuda_call; `number` is its cc_cuda_collective."""
+    return "cc_cuda_launch", byref(Call(number, send, recv, count, dtype, redop, root)), 1
 
 
 def collectives(calls: Sequence[Call]) -> Batch:
