@@ -170,9 +170,14 @@ def confirm(question: str) -> bool:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
+def is_attended() -> bool:
+    """Tell whether a person can read a question and answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def require_terminal(problem: str, *, hint: str) -> None:
     """Raise UsageError if no person can answer a question."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not is_attended():
         raise UsageError(problem, hint=hint)
 
 

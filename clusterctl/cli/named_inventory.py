@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,7 +55,7 @@ def to_change(
         return named(inventory, "planning for")
     loaded = load.load(inventory)
     if loaded.source is None:
-        if assume_yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if assume_yes or not console.is_attended():
             raise UsageError(
                 "no inventory was given, and ./inventory.yaml does not exist",
                 hint=f"give an inventory (clusterctl {verb} INVENTORY), or change this machine with --local",

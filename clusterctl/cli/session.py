@@ -159,7 +159,7 @@ def session_of(
     from clusterctl.transport.connect import Connector
     from clusterctl.transport.sudo import PASSWORD_VARIABLE
 
-    attended = sys.stdin.isatty() and sys.stderr.isatty()
+    attended = console.is_attended()
     width = config.resolve(config.FANOUT, fanout).value
     connector = Connector.by_settings(
         accept_new_host_keys=accept_new_host_keys,

@@ -145,6 +145,18 @@ def test_preflight_and_locate_run_over_the_mesh(meshed: Meshed) -> None:
 
 
 @pytest.mark.parametrize("meshed", ["ordinary"], indirect=True, scope="module")
+def test_accept_runs_over_the_mesh(meshed: Meshed) -> None:
+    rows = ("--only", "preflight,collective")
+    accepted = meshed.clusterctl("accept", meshed.inventory(), *rows, *TWO, "--json")
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    document = json.loads(accepted.stdout)
+    assert document["accepted"] == ["gpu01", "gpu03"]
+    found = {(row["row"], row["status"]) for node in document["nodes"] for row in node["rows"]}
+    assert {name for name, _ in found} == {"preflight", "collective"}
+    assert {status for _, status in found} <= {"ok", "measured", "warn"}
+
+
+@pytest.mark.parametrize("meshed", ["ordinary"], indirect=True, scope="module")
 def test_undo_of_another_mesh_leaves_the_launches_of_this_one(meshed: Meshed) -> None:
     other = meshed.inventory(name="other")
     meshed.bootstrap(other)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import typer
 
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
@@ -14,6 +16,7 @@ from clusterctl.cli.bench.run import terminable
 from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress, share
 from clusterctl.documents.accept import Accept, AcceptRequest, Tier
+from clusterctl.errors import ClusterctlError
 
 if TYPE_CHECKING:
     from clusterctl.acceptance.engine import AcceptEngine
@@ -179,8 +182,7 @@ def carry_out(started: AcceptRun, session: Session, *, all_at_once: bool) -> Acc
                 progress.done = f"Gathered facts of {share(len(engine.ready), len(facts), 'node')}"
             if not run.holds("facts.json"):
                 run.write("facts", fleet_to_document(facts, SUBJECTS_READ))
-            for line in _cannot_run(rows, engine):
-                console.talk(line)
+            _require_acceptable(rows, engine)
             _rows(engine, [row for row in rows if not row.at_the_end], 0, limits, outcomes)
             _repeat(started, engine, rows, limits, outcomes)
             engine.run([row for row in rows if row.at_the_end])
@@ -198,23 +200,47 @@ def carry_out(started: AcceptRun, session: Session, *, all_at_once: bool) -> Acc
     return found
 
 
-def _cannot_run(rows: Sequence[AcceptRow], engine: AcceptEngine) -> Iterator[str]:
-    """Yield a line for each group of nodes without the tools of some rows, to print before the nodes are loaded."""
+def _require_acceptable(rows: Sequence[AcceptRow], engine: AcceptEngine) -> None:
+    """Print which rows lack their tools; if no node can be accepted without them, ask before nodes are loaded.
+
+    Raise ClusterctlError without a terminal, and Exit if the person declines.
+    """
     from clusterctl.grouping import grouped
     from clusterctl.inventory import nodeset
     from clusterctl.wording import counted, some
 
-    lacking: list[tuple[tuple[tuple[str, str], ...], str]] = []
+    lacking, loads = _cannot_run(rows, engine)
+    for reasons, names in grouped((reasons, name) for name, reasons in lacking.items()).items():
+        what = "; ".join(dict.fromkeys(why for _, why in reasons))
+        listed = some([row for row, _ in reasons])
+        cannot = f"{counted(len(reasons), 'row')} ({listed}) cannot run on {nodeset.fold(names)}: {what}"
+        console.talk(f"note: {cannot}")
+    if not loads or lacking.keys() != engine.ready.keys():
+        return
+    skipped = ",".join(dict.fromkeys(row for reasons in lacking.values() for row, _ in reasons))
+    problem = f"no node can be accepted, because these rows cannot run: {skipped}"
+    if not console.is_attended():
+        hint = f"install what they need, or leave them out: --skip {skipped}"
+        raise ClusterctlError(f"{problem}; no node was loaded", hint=hint)
+    if not interrupt.asked(f"{problem}. Measure the others anyway?"):
+        console.talk("no node was loaded")
+        raise typer.Exit(1)
+
+
+def _cannot_run(
+    rows: Sequence[AcceptRow], engine: AcceptEngine
+) -> tuple[dict[str, tuple[tuple[str, str], ...]], bool]:
+    """Return the rows of each node without their tools, with the reasons, and whether a row would load a node."""
+    lacking: dict[str, tuple[tuple[str, str], ...]] = {}
+    loads = False
     for name, ready in engine.ready.items():
         begun = {row.name: ready.start(row, 0) for row in rows}
         runs = {one for one, outcome in begun.items() if not outcome.not_run and not outcome.not_applicable}
+        loads = loads or any(row.name in runs and row.tier in (Tier.PERFORMANCE, Tier.STRESS) for row in rows)
         open_rows = [row.name for row in rows if row.also_measured_by not in runs]
-        lacking.append((tuple((one, why) for one in open_rows if (why := begun[one].not_run)), name))
-    for reasons, names in grouped(lacking).items():
-        if reasons:
-            what = "; ".join(dict.fromkeys(why for _, why in reasons))
-            listed = some([row for row, _ in reasons])
-            yield f"note: {counted(len(reasons), 'row')} ({listed}) cannot run on {nodeset.fold(names)}: {what}"
+        if reasons := tuple((one, why) for one in open_rows if (why := begun[one].not_run)):
+            lacking[name] = reasons
+    return lacking, loads
 
 
 def _facts_before(run: RunDir) -> dict[str, NodeFacts]:

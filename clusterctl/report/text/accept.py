@@ -67,7 +67,7 @@ def source_of(row: AcceptedRow) -> str:
 
 
 def _table(found: Accept) -> str:
-    """Return one line for each row: the number of nodes by status, and the range of its first value."""
+    """Return one line for each row: the number of nodes by status, and the range of the value that decides."""
     lines = []
     unused = []
     for title in found.rows:
@@ -88,12 +88,18 @@ def _table(found: Accept) -> str:
 def _range(values: Sequence[AcceptValue]) -> str:
     if not values:
         return ""
-    first = values[0]
+    first = min(values, key=_weight)
     found = [one.value for one in values if (one.field, one.hardware) == (first.field, first.hardware)]
     least, most = min(found), max(found)
     span = f"{least:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
     more = len({one.field for one in values}) - 1
     return f"{first.field} {span} {first.unit}" + (f", and {more} more" if more else "")
+
+
+def _weight(value: AcceptValue) -> tuple[int, int]:
+    """Order the values of a row: the worst verdict first, then those that a threshold judges, in document order."""
+    verdict = OPEN.index(value.status) if value.status in OPEN else len(OPEN)
+    return verdict, value.limit is None
 
 
 def _is_replaced(name: str, node: AcceptedNode, found: Accept) -> bool:

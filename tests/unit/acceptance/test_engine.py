@@ -24,6 +24,7 @@ from clusterctl.acceptance.model import (
     RowTool,
     Tier,
 )
+from clusterctl.cli import console
 from clusterctl.cli import main as cli
 from clusterctl.cli.accept import run as accept_run
 from clusterctl.foreign import NotUnderstood, decimal
@@ -246,3 +247,45 @@ def test_unknown_rows_and_useless_repeats_are_refused_before_a_node_is_contacted
         assert cli.main(["accept", *words]) == 2
         assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def hollow(load=Tier.PERFORMANCE):
+    """Return a row that a node can run, and one that no node can."""
+    missing = RowTool("no-such-program", "install it")
+    return [row("load", "echo value 3", tier=load), row("soak", "true", missing, tier=Tier.PERFORMANCE)]
+
+
+def test_a_script_ends_before_the_load_if_no_node_can_be_accepted(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLUSTERCTL_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr(catalog, "ROWS", tuple(hollow()))
+    assert cli.main(["accept"]) == 1
+    said = capsys.readouterr()
+    assert "note: 1 row (soak) cannot run on localhost: no-such-program not found: install it" in said.err
+    assert (
+        "error: no node can be accepted, because these rows cannot run: soak; no node was loaded" in said.err
+    )
+    assert "hint: install what they need, or leave them out: --skip soak" in said.err
+    assert said.out == "" and not list((tmp_path / "runs").glob("*/results.json"))
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_on_a_terminal_the_person_decides(accept, monkeypatch, capsys, answer):
+    asked = []
+    monkeypatch.setattr(console, "is_attended", lambda: True)
+    monkeypatch.setattr("clusterctl.cli.terminal.interrupt.asked", lambda text: asked.append(text) or answer)
+    if answer:
+        code, found, _ = accept(hollow())
+        assert (code, found["load"]["status"], found["soak"]["status"]) == (1, "measured", "not-run")
+    else:
+        monkeypatch.setattr(catalog, "ROWS", tuple(hollow()))
+        assert cli.main(["accept"]) == 1
+        assert "no node was loaded" in capsys.readouterr().err
+    assert asked == [
+        "no node can be accepted, because these rows cannot run: soak. Measure the others anyway?"
+    ]
+
+
+def test_rows_without_load_run_whatever_is_missing(accept):
+    code, found, _ = accept(hollow(load=Tier.SANITY))
+    assert (code, found["load"]["status"], found["soak"]["status"]) == (1, "measured", "not-run")

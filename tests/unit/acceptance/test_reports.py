@@ -27,6 +27,20 @@ def test_the_screen_names_every_fault_before_the_counts():
     assert (exit_code(FOUND), exit_code(FOUND, strict=True)) == (1, 1)
 
 
+def test_the_table_shows_the_value_that_a_threshold_judges():
+    def with_others(node):
+        (gemm,) = (one for one in node.rows if one.row == "gpu-gemm")
+        other = gemm.values[0].model_copy(update={"field": "fp32_tflops", "value": 51.55, "limit": None})
+        other = other.model_copy(update={"source": None, "status": RowStatus.MEASURED})
+        rows = (gemm.model_copy(update={"values": (other, *gemm.values)}),)
+        return node.model_copy(update={"rows": rows})
+
+    nodes = tuple(with_others(one) for one in FOUND.nodes if one.name in ("gpu01", "gpu02"))
+    text = screen.text(FOUND.model_copy(update={"nodes": nodes}))
+    assert "bf16_tflops" in text and "and 1 more" in text
+    assert "fp32_tflops" not in text
+
+
 def test_a_reason_with_line_breaks_imitates_no_other_line():
     def forging(row):
         return row.model_copy(update={"reason": "killed\nFAIL     gpu[01-05] (5): gpu-health: GPU 3: Xid 79"})
