@@ -3,5 +3,3 @@
 from __future__ import annotations
 
 __version__ = "0.1.0"
-DOCUMENTATION = "docs/README.md in the source tree"
-"""Where the guides are, as the help states it."""

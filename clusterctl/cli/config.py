@@ -25,7 +25,7 @@ def show(as_json: JsonOption = False) -> None:
     from clusterctl import config
     from clusterctl.documents.config import Config, ConfigSetting
     from clusterctl.inventory.user_paths import is_there
-    from clusterctl.report.text.table import columns, fits, with_notes
+    from clusterctl.report.text.table import columns, fits
 
     settings = [
         ConfigSetting(
@@ -53,8 +53,9 @@ def show(as_json: JsonOption = False) -> None:
     width = console.width()
     table = columns(("setting", "value", "from", "meaning"), rows, left=(0, 1, 2, 3))
     if width is not None and not fits(table, width):
-        short = columns(("setting", "value"), [row[:2] for row in rows], left=(0, 1))
-        table = with_notes(short, [f"{row[3]} (from: {row[2]})" for row in rows], width)
+        short = columns(("setting", "value", "from"), [row[:3] for row in rows], left=(0, 1, 2))
+        meanings = columns(("setting", "meaning"), [(row[0], row[3]) for row in rows], left=(0, 1))
+        table = f"{short}\n\n{meanings}"
     console.data(table, look="settings")
     console.talk(f"configuration file: {path}{'' if is_there(path) else ' (does not exist)'}")
 

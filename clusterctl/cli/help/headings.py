@@ -55,6 +55,17 @@ OF_OPTIONS = {
         "--allow-slow-path",
         "--strict",
     ),
+    "LightCC and Horovod": (
+        *(
+            "--two-d/--no-two-d",
+            "--intra-size",
+            "--two-d-threshold",
+            "--topk/--no-topk",
+            "--topk-ratio",
+            "--topk-threshold",
+        ),
+        *("--topk-fp16/--no-topk-fp16", "--fusion-threshold", "--cycle-time"),
+    ),
     "Output": (
         *(
             "--all",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 
-from clusterctl import DOCUMENTATION
 from clusterctl.cli import exit_codes
 from clusterctl.cli.description import CommandDescription, Parameter
 from clusterctl.cli.help.headings import OF_COMMANDS, heading_of
@@ -22,6 +21,8 @@ _PLAIN_RANGES = ("", "0 or more", "1 or more")
 _WHOLE_NOTE = 30
 """A longer note on defaults may wrap."""
 _UNBROKEN = "\xa0"
+_AT_THE_END = {"LightCC and Horovod": 1, "Output": 2}
+"""The last headings: what few people need, and the options that all commands share."""
 _HELP = ("-h, --help", "Print this help and exit.")
 
 
@@ -63,19 +64,20 @@ def _exit_codes() -> list[tuple[str, str]]:
 def _last(command: CommandDescription, whole: CommandDescription) -> Iterable[str]:
     if command is whole:
         yield "'clusterctl help COMMAND' or 'clusterctl COMMAND --help' prints the help of one command."
-        yield f"Documentation: {DOCUMENTATION}"
+        yield "'clusterctl requirements show NAME' prints what is checked, and what bootstrap and undo do."
+        yield "Guides: docs/README.md in the source repository"
     elif command.commands:
         yield f"'{command.path} COMMAND --help' prints the help of one command."
 
 
 def _options(command: CommandDescription) -> _Rows:
-    """Return headings with their rows: arguments, then options in the order of their headings, output last."""
+    """Return headings with their rows: arguments, then options as the command has them, vendors and output last."""
     found: dict[str, list[tuple[str, str]]] = {}
     if command.application is None:
         for one in command.parameters:
             heading = heading_of(one.spellings) if one.is_option else "Arguments"
             found.setdefault(heading, []).append(_row(one))
-    order = sorted(found, key=lambda heading: (heading != "Arguments", heading == "Output"))
+    order = sorted(found, key=lambda heading: (heading != "Arguments", _AT_THE_END.get(heading, 0)))
     return {heading: found[heading] for heading in order}
 
 

@@ -65,7 +65,20 @@ def test_the_top_page_has_exit_codes_and_the_documentation(capsys: pytest.Captur
     assert cli.main(["--help"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"^  10 +A program failed to start", shown, re.MULTILINE)
-    assert "Documentation: docs/README.md" in shown
+    assert "\n'clusterctl requirements show NAME' prints" in shown
+    assert "Guides: docs/README.md in the source repository" in shown
+
+
+def test_the_options_of_vendors_come_last_but_for_output() -> None:
+    mpirun = page.render(WHOLE.commands["render"].commands["mpirun"], WHOLE, 120)
+    headings = re.findall(r"^([A-Z].*):$", mpirun, re.MULTILINE)
+    assert headings[headings.index("LightCC and Horovod") + 1] == "Output"
+    vendor = mpirun.partition("\nLightCC and Horovod:\n")[2].partition("\n\n")[0]
+    assert all(
+        word in vendor
+        for word in ("--two-d/", "--topk/", "--topk-fp16/", "--topk-ratio", "--fusion-threshold")
+    )
+    assert "--nccl-debug" not in vendor
 
 
 def test_values_have_their_range_and_default() -> None:
