@@ -154,6 +154,8 @@ class Measurement:
                 f"measuring {', '.join(fewer)} and {last} ranks for the scaling efficiency; "
                 f"-np {last} measures {last} only"
             )
+        if chosen.on_gpus and (faster := chosen.training.faster_options()):
+            self._say(f"note: fp32 leaves most of a GPU's speed unused; for trainings as usual: {faster}")
         if not chosen.on_gpus and chosen.training.batch_size is None:
             sizes = default_sizes(chosen.training.model, chosen.training.phase or 1, gpu=False)
             batch = sizes.batch_size
