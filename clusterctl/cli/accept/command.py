@@ -128,7 +128,8 @@ def accept(
     if hostfile is not None and ended.accepted:
         _write_hostfile(hostfile, session.inventory, ended)
     draining.apply(drain, draining.of_accept(ended), ended.run, as_json=as_json)
-    if any(row.status in (RowStatus.FAIL, RowStatus.NOT_RUN) for node in ended.nodes for row in node.rows):
+    failed = any(row.status is RowStatus.FAIL for node in ended.nodes for row in node.rows)
+    if failed or ended.cause is not None:
         say_cause(ended.cause, started.run)
     console.talk(f"run folder: {started.run.path}")
     reports.finish()
