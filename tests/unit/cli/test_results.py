@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 from result_documents import H200_NP2, collective, slow_rank_training, training
@@ -34,10 +35,11 @@ def call(capsys, *arguments):
 def test_the_list_has_a_line_per_run_newest_first(runs, capsys):
     code, out, _ = call(capsys, "list")
     assert code == 0
-    assert [line.split()[:2] for line in out.splitlines()] == [
-        ["run", "benchmark"], [OTHER, "all_reduce"], ["20261120T093000Z-bench-beef", "resnet50"], [SWEEP, "all_reduce"],
+    # Columns stand apart by two blanks; an age has one inside.
+    assert [(words[0], words[2]) for words in (re.split(r" {2,}", line) for line in out.splitlines())] == [
+        ("run", "benchmark"), (OTHER, "all_reduce"), ("20261120T093000Z-bench-beef", "resnet50"), (SWEEP, "all_reduce"),
     ]  # fmt: skip
-    assert out.splitlines()[2].split()[4:7] == ["32", "4", "80563"]
+    assert re.split(r" {2,}", out.splitlines()[2])[5:8] == ["32", "4", "80563 images/s"]
     code, out, _ = call(capsys, "list", "--benchmark", "all_reduce", "--newest", "1", "--json")
     document = json.loads(out)
     assert document["schema"] == "clusterctl.results/1"
