@@ -9,8 +9,10 @@ import base64
 import csv
 import hashlib
 import io
+import re
 import zipfile
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +24,8 @@ INSTALL = (
     "pip install 'clusterctl[core]'; in a checkout: pip install . ./collective_core"
 )
 _LIBRARY = f"{NAME}/lib/libcollective_core.so"
+_PLATFORM = re.compile(r"linux(?:[0-9]{1,4}|_[0-9]{1,3}_[0-9]{1,3})?_([a-z0-9_]{1,32})(?:\.|$)")
+_GLIBC = re.compile(rb"GLIBC_([0-9]{1,3})\.([0-9]{1,3})")
 # What installers add to a distribution (packaging.python.org, recording installed projects), and its own list.
 _ADDED = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -42,11 +46,41 @@ class Wheel:
         return path
 
 
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What the wheel of the installed collective_core runs on, read without packing it.
+
+    ``machine``: the CPU, as ``uname -m`` prints it. ``glibc``: the oldest C library, None if the library names none.
+    """
+
+    file_name: str
+    machine: str
+    glibc: tuple[int, int] | None = None
+
+
+@cache
+def carried() -> Carried | None:
+    """Return what the installed collective_core runs on; None if it is not installed, or without its library."""
+    try:
+        distribution = _distribution()
+        tag = _tag(distribution)
+        library = Path(str(distribution.locate_file(_LIBRARY))).read_bytes()
+    except (ConfigError, OSError):
+        return None
+    found = _PLATFORM.search(tag)
+    needed = [(int(major), int(minor)) for major, minor in _GLIBC.findall(library)]
+    return Carried(_file_name(distribution), found[1] if found else "", max(needed, default=None))
+
+
 def installed() -> Wheel:
     """Return the wheel of the collective_core that is installed for this Python.
 
     Raise ConfigError if it is not installed or lacks its library, or if a file is not what was installed.
     """
+    return packed(_distribution())
+
+
+def _distribution() -> metadata.Distribution:
     try:
         distribution = metadata.distribution(NAME)
     except metadata.PackageNotFoundError:
@@ -58,7 +92,7 @@ def installed() -> Wheel:
             f"the installed {NAME} has no {_LIBRARY}: it was installed in editable mode, or built without it",
             hint=INSTALL,
         )
-    return packed(distribution)
+    return distribution
 
 
 def packed(distribution: metadata.Distribution) -> Wheel:
@@ -87,7 +121,11 @@ def packed(distribution: metadata.Distribution) -> Wheel:
         for name_, data, executable in entries:
             archive.writestr(_member(name_, executable), data)
         archive.writestr(_member(record, False), _record(entries, record))
-    return Wheel(f"{NAME}-{distribution.version}-{_tag(distribution)}.whl", packed_files.getvalue())
+    return Wheel(_file_name(distribution), packed_files.getvalue())
+
+
+def _file_name(distribution: metadata.Distribution) -> str:
+    return f"{NAME}-{distribution.version}-{_tag(distribution)}.whl"
 
 
 def _is_added(name: PurePosixPath) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -122,11 +121,10 @@ class AcceptEngine:
         )
 
         def work(node: Node, transport: Transport) -> ReadyNode:
-            python = sys.executable if node.connection == "local" else "python3"
             facts = gather(
                 transport, node, self._settings.probe_timeout_s,
                 escalate=self._settings.escalate, subjects=SUBJECTS_READ,
-                values=readiness.values(node, python, self._settings.known_hosts, "all_reduce_perf"),
+                values=readiness.values(node, self._settings.known_hosts, "all_reduce_perf"),
             )  # fmt: skip
             found = transport.run(("sh",), stdin=survey.script(tools), timeout_s=_SHORT_S)
             if not leftovers.claim(transport, self._directory, self._controller):

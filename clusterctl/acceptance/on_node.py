@@ -25,6 +25,7 @@ from clusterctl.acceptance.model import (
 from clusterctl.acceptance.survey import Survey
 from clusterctl.errors import ClusterctlError
 from clusterctl.facts.model.node import NodeFacts
+from clusterctl.facts.model.python import NodePython
 from clusterctl.inventory.model import Node
 from clusterctl.launch import processes
 from clusterctl.launch.readiness import of_facts
@@ -72,13 +73,13 @@ class ReadyNode:
     @property
     def python(self) -> str | None:
         """Return the path of the node's Python; None if it was not found."""
-        found = self.facts.launch.python if self.facts.launch else None
+        found = self.facts.python.or_else(NodePython()).ranks
         return found.path if found else None
 
     @property
     def torch(self) -> str | None:
         """Return the version of torch for this Python; None without it."""
-        found = self.facts.launch.python if self.facts.launch else None
+        found = self.facts.python.or_else(NodePython()).ranks
         return found.torch if found else None
 
     @property

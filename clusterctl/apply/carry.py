@@ -1,4 +1,4 @@
-"""Copy packages from a directory of the controller to the nodes, with checksums verified on both ends."""
+"""Copy packages, and the wheel of collective_core, to the nodes, with checksums verified on both ends."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from clusterctl import user_files
-from clusterctl.errors import CommandError, PlanError
+from clusterctl import core_wheel, user_files
+from clusterctl.errors import CommandError, ConfigError, PlanError
 from clusterctl.plan.model import NodePlan
-from clusterctl.requirements.steps import InstallPackages
+from clusterctl.requirements.steps import InstallPackages, MakeVenv
 from clusterctl.transport.base import Transport, TransportError
 
 SUMS = "SHA256SUMS"
@@ -37,11 +37,14 @@ done <../SHA256SUMS"""
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A package directory: ``sums`` pairs each file to copy with its SHA-256; ``name`` is the name used on nodes."""
+    """A package directory: ``sums`` pairs each file to copy with its SHA-256; ``name`` is the name used on nodes.
+
+    Its files are in ``path``, or the only one is ``data``, which stands in no file.
+    """
 
     path: Path
-    manager: str
     sums: tuple[tuple[str, str], ...]
+    data: bytes | None = None
 
     @property
     def name(self) -> str:
@@ -134,17 +137,44 @@ def read(folder: str, manager: str, wanted: Iterable[str]) -> Folder:
                 f"{path / name} does not match {SUMS}: its SHA-256 is {found}, expected {digest}",
                 hint="download the file again from a source that you trust",
             )
-    return Folder(path, manager, tuple(sorted(carried.items())))
+    return Folder(path, tuple(sorted(carried.items())))
+
+
+@cache
+def _core_wheel() -> Folder:
+    wheel = core_wheel.installed()
+    digest = hashlib.sha256(wheel.data).hexdigest()
+    return Folder(Path(wheel.file_name), ((wheel.file_name, digest),), wheel.data)
+
+
+def carried_wheel(file_name: str) -> Folder:
+    """Return the wheel of the installed collective_core; raise PlanError if it is not the planned one."""
+    try:
+        found = _core_wheel()
+    except ConfigError as error:
+        raise PlanError(error.message, hint=error.hint) from None
+    if found.path.name != file_name:
+        raise PlanError(
+            f"the plan installs {file_name}, and this machine now has {found.path.name}",
+            hint="start a new run",
+        )
+    return found
 
 
 def folders_of(plan: NodePlan) -> dict[str, Folder]:
-    """Return the package directories of a plan, read and verified; raise PlanError if one is unusable."""
+    """Return the package directories and wheels of a plan, read and verified; raise PlanError if one is unusable."""
     wanted: dict[tuple[str, str], list[str]] = {}
+    wheels = {
+        planned.step.wheel
+        for planned in plan.steps
+        if isinstance(planned.step, MakeVenv) and planned.step.wheel
+    }
     for planned in plan.steps:
         step = planned.step
         if isinstance(step, InstallPackages) and step.folder is not None:
             wanted.setdefault((step.folder, step.manager), []).extend(step.packages)
-    return {folder: read(folder, manager, names) for (folder, manager), names in wanted.items()}
+    folders = {folder: read(folder, manager, names) for (folder, manager), names in wanted.items()}
+    return {**folders, **{name: carried_wheel(name) for name in sorted(wheels)}}
 
 
 @contextlib.contextmanager
@@ -166,6 +196,10 @@ def _mapped(path: Path) -> Iterator[bytes]:
                 hint="restore the file, then continue with: clusterctl bootstrap --resume",
             ) from None
         yield data
+
+
+def _bytes_of(folder: Folder, name: str) -> contextlib.AbstractContextManager[bytes]:
+    return _mapped(folder.path / name) if folder.data is None else contextlib.nullcontext(folder.data)
 
 
 def carry(transport: Transport, folders: Mapping[str, Folder], place: str) -> None:
@@ -193,5 +227,5 @@ def _bring(transport: Transport, folders: Mapping[str, Folder], place: str) -> N
         present = set(looked.text.splitlines())
         for name, _ in folder.sums:
             if name not in present:
-                with _mapped(folder.path / name) as data:
+                with _bytes_of(folder, name) as data:
                     transport.put(data, f"{there}/files/{name}", mode=0o600, as_root=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from clusterctl import core_wheel
 from clusterctl.apply import script
 from clusterctl.apply.execute import NodeOutcome, StepOutcome
 from clusterctl.apply.journal import Options
@@ -94,9 +95,8 @@ class Result:
 
 def fleet_of(engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts]) -> Fleet:
     """Return the nodes of an inventory with their facts, as judges receive them."""
-    return Fleet(
-        (*inventory.nodes, *inventory.beyond), facts.values_by_node, engine.earlier, inventory.launcher
-    )
+    everyone = (*inventory.nodes, *inventory.beyond)
+    return Fleet(everyone, facts.values_by_node, engine.earlier, inventory.launcher, core_wheel.carried())
 
 
 def judged(

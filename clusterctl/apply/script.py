@@ -12,7 +12,7 @@ from pathlib import Path
 from clusterctl.apply.payload import Payload, pack
 from clusterctl.errors import PlanError
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.steps import InstallPackages, PutTree, Sent, WriteFile
+from clusterctl.requirements.steps import InstallPackages, MakeVenv, PutTree, Sent, WriteFile
 
 STATE_DIR = "/var/lib/clusterctl"
 RUNNER = Path(__file__).with_name("runner")
@@ -24,6 +24,7 @@ COMMON = (
     "system.sh",
     "units.sh",
     "packages.sh",
+    "venv.sh",
     "remains.sh",
     "reboot.sh",
 )
@@ -104,7 +105,7 @@ def apply_script(
 ) -> str:
     """Return the script that applies one node's plan; steps are numbered from 1.
 
-    ``carried`` maps each package directory to its name on the node (see ``carry``).
+    ``carried`` maps each package directory and wheel to its name on the node (see ``carry``).
     The only call that acts is the last line, so that a truncated script does nothing.
     """
     calls, bodies = [], []
@@ -118,6 +119,8 @@ def apply_script(
             sent = Sent(tree=(packed.sha256, f"payload_{number}"))
         if isinstance(planned.step, InstallPackages) and planned.step.folder is not None:
             sent = Sent(packages=(carried or {})[planned.step.folder])
+        if isinstance(planned.step, MakeVenv) and planned.step.wheel:
+            sent = Sent(packages=(carried or {})[planned.step.wheel])
         calls.append(_call(number, planned, planned.step.arguments(sent)))
     steps = "all_steps() {\n" + "\n".join([*_batched(plan, calls, header.left_over), "  :"]) + "\n}\n"
     return "\n".join([_head(header), _text(*COMMON, *APPLY), *bodies, steps, "main_apply\n"])

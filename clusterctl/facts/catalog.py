@@ -6,6 +6,7 @@ probed only if they are named.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from functools import cache
 
@@ -29,6 +30,7 @@ from clusterctl.facts.subjects import (
     network,
     nfs,
     pci,
+    python,
     rdma,
     services,
     session,
@@ -63,6 +65,7 @@ SUBJECTS: dict[str, tuple[Fragment, ...]] = {
     "ssh_mesh": ssh_mesh.FRAGMENTS,
     "nfs": nfs.FRAGMENTS,
     "mpi": mpi.FRAGMENTS,
+    "python": python.FRAGMENTS,
     "session": session.FRAGMENTS,
     "launch": launch.FRAGMENTS,
     "containers": containers.FRAGMENTS,
@@ -129,7 +132,9 @@ def not_asked(subjects: frozenset[str] | None) -> tuple[Fragment, ...]:
 
 def settings_read(node: Node, subjects: frozenset[str] | None) -> dict[str, str]:
     """Return the node's settings that the fragments of these subjects read; a command may override them."""
-    settings = {"MPIRUN": node.mpirun or ""}
+    # On this machine clusterctl's own Python is known to have what clusterctl was installed with.
+    python = node.python or (sys.executable if node.connection == "local" else "")
+    settings = {"MPIRUN": node.mpirun or "", "PYTHON": python}
     read = {name for fragment in fragments(subjects) for name in fragment.variables}
     return {name: value for name, value in settings.items() if name in read}
 
@@ -190,6 +195,7 @@ def facts_from(
         ssh_mesh=ssh_mesh.parse(sections),
         nfs=nfs.parse(sections),
         mpi=mpi.parse(sections),
+        python=python.parse(sections),
         health=health.parse(sections),
         session=session.parse(sections) if "session" in requested else None,
         launch=launch.parse(sections) if "launch" in requested else None,

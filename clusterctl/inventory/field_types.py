@@ -35,6 +35,7 @@ REQUIREMENT_NAMES = (
     "accept-tools",
     "disk",
     "names",
+    "python",
 )
 """The stable names of requirements, as users write them in inventories and options."""
 
@@ -170,5 +171,15 @@ FilePath = Annotated[str, StringConstraints(pattern=r"^[^-]", max_length=4096)]
 # At the start of a line bash reads %1 as one of its jobs, quoted or not.
 Program = Annotated[str, StringConstraints(pattern=r"^[^-%\s]", max_length=4096)]
 PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+:~_-]*$", max_length=200)]
+# Neither an option nor an address, which could hold a password: ``name``, extras and versions.
+PipRequirement = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?"
+        r"((===?|~=|!=|<=?|>=?)[A-Za-z0-9.*+!_-]+(,(===?|~=|!=|<=?|>=?)[A-Za-z0-9.*+!_-]+)*)?$",
+        max_length=200,
+    ),
+]
+IndexUrl = Annotated[str, StringConstraints(pattern=r"^https?://[A-Za-z0-9._~:/\[\]%+-]+$", max_length=1000)]
 NumberText = Annotated[str, WithJsonSchema({"type": ["string", "number"]})]
 """A text that is usually a number; unquoted numbers are kept as written."""

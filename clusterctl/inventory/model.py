@@ -109,7 +109,8 @@ class NodeSettings(Model):
     rdma_devices: RdmaSelector | None = None
     """RDMA devices in the syntax of NCCL_IB_HCA: ``=mlx5_0,mlx5_1`` exactly these, ``^mlx5_2`` all but this."""
     python: Program | None = None
-    """The Python interpreter on the node that has torch; unset: python3."""
+    """The Python interpreter of ranks on the node; unset: the one that bootstrap made (requirement ``python``), else
+    python3."""
     mpirun: Program | None = None
     """Path of mpirun on the node that launches; unset: mpirun."""
     all_reduce_perf: Program | None = None

@@ -9,10 +9,12 @@ from pydantic import Field, StringConstraints
 from clusterctl.inventory.field_types import (
     Address,
     FilePath,
+    IndexUrl,
     NodeName,
     NumberText,
     PackageName,
     PciSelector,
+    PipRequirement,
     RequirementName,
 )
 from clusterctl.inventory.frozen_model import Model
@@ -167,6 +169,20 @@ class MpiSettings(Model):
     """Directory or tarball on this machine with the source of nccl-tests, which is built on each node with GPUs."""
 
 
+class PythonSettings(Model):
+    """Whether launches must find a Python, and what bootstrap installs into the one that it makes."""
+
+    require: bool | None = None
+    """False: not checked; true: also with one node; unset: with several nodes."""
+    packages: tuple[PipRequirement, ...] | None = None
+    """Requirements of pip to install besides collective_core, such as ``torch==2.11.*``; unset: ``torch`` on nodes
+    with GPUs. With torch in the list, the Python of ranks must have it."""
+    index_url: IndexUrl | None = None
+    """Package index for ``packages``; unset: that of the node's pip configuration, or PyPI.
+
+    It must not contain user or password: put those into the node's ``/etc/pip.conf``."""
+
+
 class AcceptToolsSettings(Model):
     """Whether the nodes must have the programs that `accept` calls."""
 
@@ -216,6 +232,7 @@ class RequirementSettings(Model):
     ssh_mesh: SshMeshSettings = SshMeshSettings()
     time_sync: TimeSyncSettings = TimeSyncSettings()
     mpi: MpiSettings = MpiSettings()
+    python: PythonSettings = PythonSettings()
     accept_tools: AcceptToolsSettings = AcceptToolsSettings()
     disk: DiskSettings = DiskSettings()
     packages: PackageSettings = PackageSettings()

@@ -53,6 +53,8 @@ _SHAPES = {
     "also_from": "an address or a network such as 10.1.0.0/16",
     "servers": ADDRESS,
     "packages.folder": "the path of a directory; it may not begin with '-'",
+    "python.packages": "a requirement of pip: a name and versions, such as torch==2.11.*",
+    "index_url": "the URL of a package index, http or https, without user and password",
     "mirror": "a base URL, http or https, without user and password",
     "cpu_governor": "a governor's name, such as performance",
 }

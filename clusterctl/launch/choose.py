@@ -10,6 +10,7 @@ from clusterctl.benchmarks.collective import IN_EVERY_PROGRAM, program_of
 from clusterctl.benchmarks.training import Training
 from clusterctl.closest import did_you_mean, spelled
 from clusterctl.errors import LaunchError, UsageError
+from clusterctl.facts.subjects.python import INTERPRETER
 from clusterctl.inventory import nodeset
 from clusterctl.launch import foreign_library
 from clusterctl.launch.base import MapBy, RankLauncher
@@ -136,6 +137,8 @@ def library(
 ) -> Library:
     """Return the requested library, else the one that the training needs, NCCL on GPUs, or an installed one.
 
+    Without either, a collective is measured by ccore, because the hint should name the smaller installation.
+
     Raise LaunchError if no library is requested and a node lacks the GPUs that the inventory lists for it.
     """
     if asked is not None:
@@ -154,7 +157,8 @@ def library(
         )
     if all(answer.core_perf or (collective and answer.node.all_reduce_perf) for answer in answers):
         return "ccore"
-    return "gloo"
+    # collective_core's own programs need the least to install.
+    return "ccore" if collective and not all(answer.torch for answer in answers) else "gloo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,8 @@ def same(answers: Sequence[Readiness], values: Sequence[str | None], what: str) 
         listed = ", ".join(f"{a.node.name}: {v}" for a, v in zip(answers, values, strict=True))
         raise LaunchError(
             f"{what} differs between nodes ({listed})",
-            hint=f"make {what} the same on all nodes of one launch",
+            hint=f"make {what} the same on all nodes of one launch"
+            + (": clusterctl bootstrap INVENTORY --only python" if INTERPRETER in values else ""),
         )
     return first
 

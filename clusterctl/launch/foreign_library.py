@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from urllib.parse import urlencode
 
 from clusterctl.errors import UsageError
-from clusterctl.facts.model.launch import InstalledLibrary
+from clusterctl.facts.model.python import InstalledLibrary
 from clusterctl.images import library as libraries
 from clusterctl.images.library import RunByBench
 from clusterctl.launch.environment import Library

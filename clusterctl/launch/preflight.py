@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +9,9 @@ from clusterctl import core_wheel
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.collective import sibling
 from clusterctl.errors import LaunchError
-from clusterctl.facts.model.launch import InstalledLibrary, MeshKey
+from clusterctl.facts.model.launch import MeshKey
+from clusterctl.facts.model.python import InstalledLibrary, is_old_torch
+from clusterctl.facts.subjects.python import INTERPRETER
 from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
@@ -21,8 +22,7 @@ from clusterctl.launch.launchers.mpi_version import TITLES, Family, MpiVersion
 from clusterctl.trust.gpudirect import Evidence
 from clusterctl.trust.links import NodeLinks
 
-_OLDEST_TORCH = (2, 4)
-_RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})")
+_BOOTSTRAP = "run clusterctl bootstrap INVENTORY --only python"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +201,6 @@ def _differing(answers: Sequence[Readiness], family: Family) -> Iterator[Fault]:
         )
 
 
-def _is_old(torch: str | None) -> bool:
-    """Tell whether a version of torch is older than the programs need; one that cannot be read is not."""
-    found = _RELEASE.match(torch or "")
-    return found is not None and (int(found[1]), int(found[2])) < _OLDEST_TORCH
-
-
 def _folder(path: str) -> str:
     folder = path.rpartition("/")[0]
     # /bin is a link to /usr/bin on current systems.
@@ -215,11 +209,12 @@ def _folder(path: str) -> str:
 
 def _install_core(answer: Readiness) -> str:
     """Return what installs collective_core for the Python of a node's ranks."""
-    if answer.node.connection == "local" and answer.node.python is None:
+    node = answer.node
+    if node.connection == "local" and node.python is None:
         return core_wheel.INSTALL
-    return (
-        f"install it there: {answer.python or answer.node.python or 'python3'} -m pip install collective_core"
-    )
+    if node.python not in (None, INTERPRETER):
+        return f"install it there: {answer.python or node.python} -m pip install collective_core"
+    return _BOOTSTRAP if core_wheel.carried() else f"{core_wheel.INSTALL}; then {_BOOTSTRAP}"
 
 
 def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
@@ -255,7 +250,7 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
     if needs.torch and answer.python is None:
         missing(
             f"{node.python or 'python3'} not found",
-            "set `python` in the inventory to a Python that has torch",
+            f"{_BOOTSTRAP}, or set `python` in the inventory to a Python that has torch",
         )
     elif needs.torch and answer.python_version is None:
         missing(
@@ -265,10 +260,12 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
     elif needs.torch and answer.torch is None:
         missing(
             f"torch is not installed for {answer.python}",
-            "install torch 2.4 or newer there, or set `python` in the inventory to a Python that has it"
+            "install torch 2.4 or newer there, set `python` in the inventory to a Python that has it, or "
+            "set requirements.python.packages: [torch] and "
+            + _BOOTSTRAP
             + (f"; or {needs.instead_of_torch}" if needs.instead_of_torch else ""),
         )
-    elif needs.torch and _is_old(answer.torch):
+    elif needs.torch and is_old_torch(answer.torch):
         missing(
             f"torch {answer.torch} of {answer.python} is too old for bench's programs",
             "use torch 2.4 or newer; run your own script on an older one with render mpirun or render docker-run",

@@ -9,26 +9,39 @@ from clusterctl.facts.catalog import is_complete
 from clusterctl.facts.model.host import CpuTopology
 from clusterctl.facts.model.launch import MeshKey
 from clusterctl.facts.model.node import NodeFacts
+from clusterctl.facts.model.python import NodePython
 from clusterctl.inventory.model import Node
 from clusterctl.launch import foreign_library, node_links
 from clusterctl.launch.environment import Library
 from clusterctl.launch.preflight import Readiness, interface_of
 
 READS = frozenset(
-    {"cpu", "gpu", "launch", "limits", "modules", "network", "pci", "rdma", "session", "system", "versions"}
+    {
+        "cpu",
+        "gpu",
+        "launch",
+        "limits",
+        "modules",
+        "network",
+        "pci",
+        "python",
+        "rdma",
+        "session",
+        "system",
+        "versions",
+    }
 )
 """The subjects of the facts that a launch reads."""
 
 
 def values(
-    node: Node, default_python: str, known_hosts: str | None, program: str, library: Library | None = None
+    node: Node, known_hosts: str | None, program: str, library: Library | None = None
 ) -> dict[str, str]:
-    """Return the values of the request for the probe of one node: the perf program and the library to look for."""
+    """Return the values of the request for the probe of one node, besides the settings that every probe reads."""
     return {
         "MPIRUN": node.mpirun or "",
         "PERF": sibling(node.all_reduce_perf, program) if node.all_reduce_perf else "",
         "PROGRAM": program,
-        "PYTHON": node.python or default_python,
         "IDENTITY": node.identity_file or "",
         "KNOWN_HOSTS": known_hosts or node.known_hosts or "",
         "LIBRARY": foreign_library.wanted(library),
@@ -44,12 +57,12 @@ def of_facts(
     Raise LaunchError if these facts are incomplete or malformed, or if ``socket_ifname`` only excludes an interface.
     """
     session, programs = facts.session, facts.launch
-    complete = is_complete(facts, ("session", "launch")) and facts.root.uid >= 0
+    complete = is_complete(facts, ("session", "launch", "python")) and facts.root.uid >= 0
     if session is None or programs is None or not complete:
         raise LaunchError(f"{node.name} did not answer the launch probe completely")
     why = malformed(
         session.accepted, session.cpus, session.listening,
-        facts.gpu.devices, facts.rdma.devices, facts.limits.memlock,
+        facts.gpu.devices, facts.rdma.devices, facts.limits.memlock, facts.python,
     )  # fmt: skip
     if why:
         raise LaunchError(f"{node.name} gave the launch probe a malformed answer: {why:.120}")
@@ -58,7 +71,7 @@ def of_facts(
     accepted = session.accepted.value
     # Variables in `env` of the inventory take precedence over its settings, as they do for the ranks.
     links, evidence = node_links.of_facts(facts, node.env.get("NCCL_IB_HCA", node.rdma_devices))
-    python, mpirun, hydra = programs.python, programs.mpirun, programs.hydra
+    python, mpirun, hydra = facts.python.or_else(NodePython()).ranks, programs.mpirun, programs.hydra
     return Readiness(
         node=node,
         host=facts.system.hostname.value or node.name,

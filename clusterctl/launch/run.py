@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import shlex
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -129,8 +128,7 @@ class Runner:
         gathered: dict[str, NodeFacts] = {}
 
         def work(node: Node, transport: Transport) -> Readiness:
-            python = sys.executable if node.connection == "local" else "python3"
-            values = readiness.values(node, python, self._known_hosts, perf_program, library)
+            values = readiness.values(node, self._known_hosts, perf_program, library)
             # Nothing of what a launch reads needs root.
             facts = gather(transport, node, _PROBE_TIMEOUT_S, subjects=self.reads, values=values, sudo=False)
             gathered[node.name] = facts

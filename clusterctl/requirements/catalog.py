@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterctl.requirements.base import Requirement
 from clusterctl.requirements.containers import docker
 from clusterctl.requirements.containers import toolkit as container_toolkit
-from clusterctl.requirements.fleet import accept_tools, cluster_file, mpi, names
+from clusterctl.requirements.fleet import accept_tools, cluster_file, mpi, names, python
 from clusterctl.requirements.fleet.shared_dir import requirement as shared_dir
 from clusterctl.requirements.fleet.ssh_mesh import requirement as ssh_mesh
 from clusterctl.requirements.fleet.time_sync import requirement as time_sync
@@ -41,5 +41,6 @@ ALL: dict[str, Requirement] = {
     ssh_mesh.NAME: ssh_mesh,
     shared_dir.NAME: shared_dir,
     mpi.NAME: mpi,
+    python.NAME: python,
     accept_tools.NAME: accept_tools,
 }

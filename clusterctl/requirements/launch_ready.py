@@ -12,7 +12,7 @@ from clusterctl.requirements.catalog import ALL
 if TYPE_CHECKING:
     from clusterctl.requirements.base import Decision
 
-NEEDED = frozenset({"disk", "names", "memlock", "ssh-mesh", "mpi"})
+NEEDED = frozenset({"disk", "names", "memlock", "ssh-mesh", "mpi", "python"})
 """The requirements that a launch on the nodes of the inventory needs."""
 
 

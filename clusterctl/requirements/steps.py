@@ -13,7 +13,7 @@ class Sent:
     """What the controller sends to the node for one step besides its arguments.
 
     ``tree``: the SHA-256 of a packed tree, and the shell function that prints the tree. ``packages``: the name of the
-    copied package directory on the node; empty: install from the node's repositories.
+    directory on the node with the copied packages; empty: none were copied.
     """
 
     tree: tuple[str, ...] = ()
@@ -242,6 +242,33 @@ class PutTree(StepKind):
 
 
 @dataclass(frozen=True, slots=True)
+class MakeVenv(StepKind):
+    """Make a virtual environment of Python and install into it; undo removes it if this run made it.
+
+    ``base``: the interpreter to make it with. ``content``: what the environment records of its content; one with
+    another content gets what it lacks. ``wheel``: the file name of the collective_core that the controller copies to
+    the node, empty for none. ``packages``: requirements of pip, from ``index_url`` (empty: pip's own configuration).
+    """
+
+    description: str
+    path: str
+    base: str
+    content: str
+    wheel: str = ""
+    packages: tuple[str, ...] = ()
+    index_url: str = ""
+    kind: Literal["make-venv"] = "make-venv"
+
+    def target(self) -> tuple[str, ...]:
+        return ("file", self.path)
+
+    def arguments(self, sent: Sent) -> tuple[str, ...]:
+        return (
+            self.path, self.base, self.content, sent.packages, self.wheel, self.index_url, *self.packages,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Reboot(StepKind):
     """Reboot the node if reboots are allowed and no user works on it; always the last step of a node's round.
 
@@ -272,5 +299,6 @@ Step = Union[  # noqa: UP007 - evaluated at run time on 3.10
     RestartUnit,
     InstallPackages,
     PutTree,
+    MakeVenv,
     Reboot,
 ]

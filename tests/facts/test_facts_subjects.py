@@ -15,6 +15,7 @@ from clusterctl.facts.catalog import FRAGMENTS, ON_REQUEST, SUBJECTS, complete, 
 from clusterctl.facts.gather import facts_from
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.subjects import launch
+from clusterctl.facts.subjects import python as python_subject
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.judge import judge_node, subjects_read
@@ -86,14 +87,16 @@ def test_what_only_one_command_reads_is_not_asked_by_a_check(whole: NodeFacts) -
 
 def test_values_of_a_request_reach_the_fragments_and_the_environment_does_not(tmp_path: Path) -> None:
     (tmp_path / "it's $(mine)").write_text("")
-    subjects = frozenset({"launch"})
+    subjects = frozenset({"launch", "python"})
     values = {"IDENTITY": f"{tmp_path}/it's $(mine)", "PYTHON": "/no/python"}
     script = probe.build_script(NONCE, subjects=subjects, values=values)
     environment = {**os.environ, "KNOWN_HOSTS": "/etc/passwd", "MPIRUN": "/bin/sh", "PYTHON": "/bin/sh"}
     done = subprocess.run(["sh"], input=script.encode(), capture_output=True, env=environment, check=True)
     answer = probe.split(done.stdout.decode(), NONCE, subjects)
     found = launch.parse(answer.sections)
-    assert (found.identity, found.known_hosts, found.python) == (values["IDENTITY"], None, None)
+    assert (found.identity, found.known_hosts) == (values["IDENTITY"], None)
+    python = python_subject.parse(answer.sections).value
+    assert python is not None and python.ranks is None
     assert found.mpirun is None or found.mpirun.path != "/bin/sh"
     with pytest.raises(KeyError):
         probe.build_script(NONCE, values=values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def terminal(sshd_farm, clusterctl, tmp_path):
         "ssh_mesh": {"require": False},
         "cluster_file": {"path": "/etc/sysconfig/rdma/cluster", "content": "IB_HCA=mlx5_0\n"},
     }
-    farm.inventory(tmp_path, socket_ifname="lo", requirements=json.dumps(wanted))
+    farm.inventory(tmp_path, socket_ifname="lo", python=sys.executable, requirements=json.dumps(wanted))
 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

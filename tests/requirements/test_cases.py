@@ -5,7 +5,8 @@ what the inventory says of it (``node``), and what must come out (``expect``: st
 the warnings, and the steps, each as its kind and what it changes; INSTALL is the command that installs a built
 module, and a script of several lines is shown by its name and arguments). ``peers`` says how other nodes of the
 fleet differ from this one; ``everyone`` says what the inventory says of all nodes, and ``nodes`` what it says of single
-other ones. A node of ``nodes`` that is no peer is out of sight. ``launcher`` is the inventory's.
+other ones. A node of ``nodes`` that is no peer is out of sight. ``launcher`` is the inventory's; ``core`` is what the
+controller's collective_core runs on (CPU and glibc), or null if it has none.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pytest
 import yaml
 from case_facts import facts_of
 
+from clusterctl.core_wheel import Carried
 from clusterctl.errors import UsageError
 from clusterctl.facts.catalog import complete
 from clusterctl.facts.document import from_document, to_document
@@ -77,6 +79,14 @@ def _spoken(step):
     return " ".join(words)
 
 
+def _core(words):
+    if words is None:
+        return None
+    machine, glibc = words.split()
+    major, minor = map(int, glibc.split("."))
+    return Carried(f"collective_core-0.1.0-py3-none-linux_{machine}.whl", machine, (major, minor))
+
+
 @pytest.mark.parametrize("path", CASES, ids=[f"{p.parent.name}/{p.stem}" for p in CASES])
 def test_case(path):
     case = yaml.safe_load(path.read_text())
@@ -90,6 +100,7 @@ def test_case(path):
         "peers",
         "earlier",
         "launcher",
+        "core",
     }
     assert case["about"]
     facts = facts_of(case.get("facts", {}))
@@ -105,7 +116,8 @@ def test_case(path):
     )
     earlier = {node.name: facts_of({**case.get("facts", {}), **case["earlier"]})} if "earlier" in case else {}
     launcher = Launcher(case.get("launcher", "openmpi"))
-    fleet = Fleet((node, *others), {node.name: facts, **peers}, earlier, launcher)
+    core = _core(case.get("core", "x86_64 2.35"))
+    fleet = Fleet((node, *others), {node.name: facts, **peers}, earlier, launcher, core)
     verdict = requirement.decide(facts, node, fleet)
     expect = case["expect"]
     assert verdict.requirement == path.parent.name
@@ -125,7 +137,7 @@ def test_case(path):
         {name: _asked_only(found, requirement.READS) for name, found in of.items()}
         for of in ({node.name: facts}, peers, earlier)
     )
-    among = Fleet((node, *others), {**asked, **others_asked}, then, launcher)
+    among = Fleet((node, *others), {**asked, **others_asked}, then, launcher, core)
     assert requirement.decide(asked[node.name], node, among) == verdict
     for name, part in expect.get("content", {}).items():
         assert part in next(step.content for step in steps if getattr(step, "path", None) == name)
@@ -160,7 +172,7 @@ def test_a_node_of_which_nothing_is_known_is_judged_without_an_error(name):
         "sysctl_section": "failed", "numa": "failed", "numa_balancing": "failed", "rdma_files": "failed",
         "clock": {"offset": None, "uncertainty": None, "source": "none", "synchronized": "failed"},
         "ssh_mesh": "failed", "nfs": "failed", "mounts": "failed", "gpu_health": "failed", "kernel_log": "failed",
-        "mpi": "failed", "disk": "failed", "hostname": "failed",
+        "mpi": "failed", "python": "failed", "disk": "failed", "hostname": "failed",
     }  # fmt: skip
     wanted = {
         "ssh_mesh": {"require": True},

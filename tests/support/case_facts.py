@@ -52,7 +52,7 @@ from clusterctl.facts.model.services import (
     Unit,
 )
 from clusterctl.facts.model.sharing import FirmwareWord, OwnText, Versions
-from clusterctl.facts.subjects import mpi, nfs, ssh_mesh
+from clusterctl.facts.subjects import mpi, nfs, python, ssh_mesh
 from clusterctl.facts.subjects.health import parse_log
 from clusterctl.facts.subjects.services import UNITS
 
@@ -137,6 +137,7 @@ DEFAULTS = {
     "ssh_own": {},
     "nfs": "absent",
     "mpi": "",
+    "python": "distribution /usr/bin/python3.11 yes yes\npython /usr/bin/python3\npython-version 3.11.2\n",
     "mounts": "absent",
     "disk": "absent",
     "inodes": "ok",
@@ -374,5 +375,6 @@ def facts_of(case):
         health=_health(f),
         nfs=nfs.parse(_section("nfs", f["nfs"])),
         mpi=mpi.parse(_section("mpi", f["mpi"])),
+        python=python.parse(_section("python", f["python"])),
         versions=Versions((FirmwareWord("product_name", f["product"]),) if f["product"] else ()),
     )  # fmt: skip

@@ -7,6 +7,7 @@ from clusterctl.requirements.steps import (
     EnableUnit,
     InstallPackages,
     LoadModule,
+    MakeVenv,
     PutTree,
     Reboot,
     RestartUnit,
@@ -29,6 +30,7 @@ KEYS: dict[Step, str] = {
     RestartUnit("d", "u.service"): "5fb3ac652468307c98427c7f",
     InstallPackages("d", "dnf", ("a", "b")): "b67a3632f0d2bbef480b27b6",
     PutTree("d", "/src", "/usr/src/x"): "82d07358879b5ecb04dc0c88",
+    MakeVenv("d", "/opt/x", "/usr/bin/python3", "made torch", "", ("torch",)): "daeaa3e032e1086eaf95ffb8",
     Reboot("d"): "9b9fd1975a1e542427b70ab0",
 }
 EVERY_KIND = tuple(KEYS)

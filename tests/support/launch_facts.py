@@ -23,7 +23,7 @@ PLAIN = {
     "session": "connection 10.0.0.9 5000 10.0.0.1 22\ncpus 0-1\n",
     "cpu": "model name\t: Some CPU\n/sys/devices/system/cpu/online:0-1\n",
     "limits": LIMITS,
-    "launch": "python /usr/bin/python3\npython-version 3.11.2\n",
+    "python": "python /usr/bin/python3\npython-version 3.11.2\n",
 }
 """The sections of a node with two processors, without GPU and RDMA device; others are empty."""
 
@@ -84,7 +84,7 @@ class Answering:
 def this_machine(node: Node, directory: Path) -> Readiness:
     """Return what a launch would use of this machine, after it created its directory there."""
     transport = LocalTransport(node)
-    values = readiness.values(node, sys.executable, None, "all_reduce_perf")
+    values = {**readiness.values(node, None, "all_reduce_perf"), "PYTHON": sys.executable}
     facts = gather.gather(transport, node, 60.0, subjects=readiness.READS, values=values, sudo=False)
     claimed = leftovers.claim(transport, str(directory), leftovers.this_controller())
     return readiness.of_facts(node, facts, None if claimed else f"cannot make {directory}")

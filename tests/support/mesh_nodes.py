@@ -2,7 +2,7 @@
 
 A farm's nodes are one machine: they share homes and keys, and every connection between them comes from 127.0.0.1.
 Here each node has its own address on a bridge (in a namespace too, so that no firewall of this machine sees it), and
-its own /etc/ssh, /etc/clusterctl, /var/lib/clusterctl and home. Programs and accounts are this machine's.
+its own /etc/ssh, /etc/clusterctl, /var/lib/clusterctl, /opt and home. Programs and accounts are this machine's.
 
 The empty folders that these are mounted on stay behind: removing one would take what other tests' nodes have mounted
 there, in namespaces that nobody sees from here (mount_namespaces(7), "Restrictions on mount namespaces").
@@ -44,6 +44,7 @@ mount --bind "$1/etc-ssh" /etc/ssh
 mkdir -p /etc/clusterctl /var/lib/clusterctl
 mount --bind "$1/etc-clusterctl" /etc/clusterctl
 mount --bind "$1/state" /var/lib/clusterctl
+mount --bind "$1/opt" /opt
 node=$1 home=$2 address=$3 sshd=$4
 mount --bind "$node/nothing" "$5"
 shift 5
@@ -99,10 +100,20 @@ class MeshNode:
             capture_output=True, text=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
+    def kill_sessions(self) -> None:
+        """Kill everything that runs on the node except its sshd, as a power loss does."""
+        own = Path(f"/proc/{self.process.pid}/ns/mnt").readlink()
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                if path.name != str(self.process.pid) and (path / "ns/mnt").readlink() == own:
+                    os.kill(int(path.name), signal.SIGKILL)
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+
     def files(self) -> dict[str, tuple[str, bytes | str]]:
         """Return everything below the node's own folders, but for clusterctl's journal: mode and owner, content."""
         found: dict[str, tuple[str, bytes | str]] = {}
-        for top in ("etc-ssh", "etc-clusterctl", "home"):
+        for top in ("etc-ssh", "etc-clusterctl", "home", "opt"):
             for path in sorted((self.folder / top).rglob("*")):
                 status = path.lstat()
                 about = f"{status.st_mode:o} {status.st_uid}:{status.st_gid}"
@@ -157,7 +168,7 @@ def _ip(*words: str) -> None:
 
 
 def _folders(node: Path, port: int, user: farms.SystemUser, public_key: str, folders: Iterable[str]) -> None:
-    own = ("etc-ssh/ssh_config.d", "etc-clusterctl", "state", "nothing", "home/.ssh")
+    own = ("etc-ssh/ssh_config.d", "etc-clusterctl", "state", "opt", "nothing", "home/.ssh")
     for name in (*own, *(f"home/{folder}" for folder in folders)):
         (node / name).mkdir(parents=True)
     farms.make_key(node / "etc-ssh" / "ssh_host_ed25519_key")

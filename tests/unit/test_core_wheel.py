@@ -77,6 +77,40 @@ def test_the_installed_one_is_packed(folder: Path, monkeypatch: pytest.MonkeyPat
         assert "collective_core/lib/libcollective_core.so" in archive.namelist()
 
 
+@pytest.mark.parametrize(
+    ("tag", "machine"),
+    [
+        ("py3-none-linux_x86_64", "x86_64"),
+        ("py3-none-manylinux_2_28_aarch64", "aarch64"),
+        ("py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64", "x86_64"),
+        ("py3-none-any", ""),
+    ],
+)
+def test_what_the_installed_one_runs_on_is_read_from_its_tag_and_library(
+    folder: Path, tag: str, machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (wheel,) = folder.glob("*.dist-info/WHEEL")
+    python, abi, platforms = tag.split("-")
+    lines = [f"Tag: {python}-{abi}-{platform}" for platform in platforms.split(".")]
+    kept = [line for line in wheel.read_text().splitlines() if not line.startswith("Tag: ")]
+    wheel.write_text("\n".join((*kept, *lines)) + "\n")
+    (library,) = folder.glob("collective_core/lib/libcollective_core.so")
+    library.write_bytes(b"\0GLIBC_2.4\0GLIBC_2.34\0GLIBCXX_3.4.30\0GLIBC_PRIVATE\0")
+    monkeypatch.setattr(sys, "path", [str(folder)])
+    core_wheel.carried.cache_clear()
+    found = core_wheel.carried()
+    core_wheel.carried.cache_clear()
+    assert found is not None and found.file_name.endswith(f"-{tag}.whl")
+    assert (found.machine, found.glibc) == (machine, (2, 34))
+
+
+def test_without_the_library_nothing_is_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    core_wheel.carried.cache_clear()
+    assert core_wheel.carried() is None
+    core_wheel.carried.cache_clear()
+
+
 def test_without_the_library_the_error_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

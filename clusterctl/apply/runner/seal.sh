@@ -90,6 +90,7 @@ needed_for() { # KIND -> $needed, the files that its undo requires, and $filled,
     write_block) needed='wrote' filled='target name' ;;
     write_value) needed='wrote prior' filled='path' ;;
     put_tree) needed='folders' filled='path' ;;
+    make_venv) needed='folders' filled='path' ;;
     set_register) needed='wrote identity' filled='device register prior' ;;
     command) needed='undo' filled='seconds' ;;
     load_module) needed='' filled='module' ;;

@@ -42,13 +42,15 @@ def judge_fleet(
     earlier: Mapping[str, NodeFacts],
 ) -> Judged:
     """Judge each node as part of its fleet, and compare the nodes with each other; pure."""
+    from clusterctl import core_wheel
     from clusterctl.facts.comparable import comparable
     from clusterctl.facts.drift import drift
     from clusterctl.requirements import judge
     from clusterctl.requirements.fleet.view import Fleet
     from clusterctl.transport.answers import map_understood
 
-    fleet = Fleet((*inventory.nodes, *inventory.beyond), facts.values_by_node, earlier, inventory.launcher)
+    everyone = (*inventory.nodes, *inventory.beyond)
+    fleet = Fleet(everyone, facts.values_by_node, earlier, inventory.launcher, core_wheel.carried())
     # An error in one node's facts must not end the check of the other nodes.
     compared = map_understood(facts, "its facts", lambda _name, found: comparable(found))
     verdicts = map_understood(

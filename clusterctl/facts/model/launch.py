@@ -48,27 +48,6 @@ class Executable(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class InstalledLibrary(Part):
-    """A collective library that is installed for a Python: its version, and the directory of its module."""
-
-    version: str
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class PythonFacts(Part):
-    """A Python and what is installed for it; ``version`` is None if it does not run."""
-
-    path: str
-    version: str | None = None
-    torch: str | None = None
-    core_perf: str | None = None
-    """The path of collective_core's program of the requested name."""
-    library: InstalledLibrary | None = None
-    """The requested library of others."""
-
-
-@dataclass(frozen=True, slots=True)
 class MeshKey(Part):
     """A key of the requirement ``ssh-mesh`` on the node: the mesh's name, the account in its file name, and its use."""
 
@@ -90,7 +69,6 @@ class LaunchFacts(Part):
     """The names of Slurm's nodes, as sinfo prints them on this node."""
     perf: str | None = None
     """The path of the requested program of nccl-tests."""
-    python: PythonFacts | None = None
     identity: str | None = None
     """The requested private key's file, if the session may read it."""
     known_hosts: str | None = None

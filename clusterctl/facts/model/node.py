@@ -26,6 +26,7 @@ from clusterctl.facts.model.host import (
 )
 from clusterctl.facts.model.launch import ContainerFacts, ImageDistributionFacts, LaunchFacts, LoginSession
 from clusterctl.facts.model.mpi import Mpi
+from clusterctl.facts.model.python import NodePython
 from clusterctl.facts.model.services import (
     Clock,
     Docker,
@@ -88,6 +89,7 @@ class NodeFacts(Part):
     ssh_mesh: SshMesh = field(default_factory=SshMesh)
     nfs: Nfs = field(default_factory=Nfs)
     mpi: Reading[Mpi] = Reading(None, ReadStatus.ABSENT, "not probed")  # noqa: RUF009
+    python: Reading[NodePython] = Reading(None, ReadStatus.ABSENT, "not probed")  # noqa: RUF009
     health: Health = field(default_factory=Health)
     session: LoginSession | None = None
     """None, as each field below: the subject was not requested."""

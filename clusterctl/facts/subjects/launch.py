@@ -1,11 +1,11 @@
-"""The programs that a launch uses: MPI launchers, Slurm, Python with torch, performance programs, and SSH files."""
+"""The programs that a launch uses: MPI launchers, Slurm, performance programs, and SSH files."""
 
 from __future__ import annotations
 
 import re
 
 from clusterctl.facts.base import Fragment, Sections
-from clusterctl.facts.model.launch import Executable, InstalledLibrary, LaunchFacts, MeshKey, PythonFacts
+from clusterctl.facts.model.launch import Executable, LaunchFacts, MeshKey
 from clusterctl.facts.subjects.ssh_mesh import FOLDER as MESH_FOLDER
 from clusterctl.grouping import grouped
 
@@ -61,42 +61,9 @@ if [ -d "$k" ]; then
     if [ -r "$f" ]; then echo "mesh-key yes $m $p"; else echo "mesh-key no $m $p"; fi
   done
 fi
-p=$(find_program "$PYTHON")
-[ -n "$p" ] || return 0
-echo "python $p"
-t 100 "$p" - "$PROGRAM" "$LIBRARY" <<'PYTHON_END' 2>/dev/null
-import importlib.metadata as metadata
-import importlib.util as util
-import os
-import platform
-import sys
-
-print("python-version " + platform.python_version())
-try:
-    print("torch " + metadata.version("torch"))
-except metadata.PackageNotFoundError:
-    pass
-module, _, distribution = sys.argv[2].partition(" ")
-if module:
-    try:
-        version, library = metadata.version(distribution), util.find_spec(module)
-    except (ImportError, OSError, ValueError):
-        library = None
-    if library is not None and library.origin is not None:
-        print("library " + version + " " + os.path.dirname(library.origin))
-# A directory of that name that is not the package yields a spec without an origin.
-core = util.find_spec("collective_core")
-if core is not None and core.origin is not None:
-    import collective_core
-
-    try:
-        print("core-perf " + str(collective_core.perf_binary(sys.argv[1])))
-    except (AttributeError, OSError):
-        pass
-PYTHON_END
 return 0""",
         limit_bytes=256 * 1024,
-        variables=("MPIRUN", "PERF", "PROGRAM", "PYTHON", "IDENTITY", "KNOWN_HOSTS", "LIBRARY"),
+        variables=("MPIRUN", "PERF", "PROGRAM", "IDENTITY", "KNOWN_HOSTS"),
     ),
 )
 
@@ -113,23 +80,12 @@ def parse(sections: Sections) -> LaunchFacts:
         path = one(name)
         return None if path is None else Executable(path, one(f"{name}-version") or "")
 
-    python = one("python")
-    version, _, folder = (one("library") or "").partition(" ")
     return LaunchFacts(
         mpirun=executable("mpirun"),
         hydra=executable("hydra"),
         srun=one("srun"),
         slurm_nodes=tuple(sorted({name.strip() for name in said.get("slurm-node", ())})),
         perf=one("perf"),
-        python=None
-        if python is None
-        else PythonFacts(
-            python,
-            one("python-version"),
-            one("torch"),
-            one("core-perf"),
-            InstalledLibrary(version, folder) if folder else None,
-        ),
         identity=one("identity"),
         known_hosts=one("known_hosts"),
         mesh_keys=tuple(

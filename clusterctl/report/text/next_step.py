@@ -127,6 +127,6 @@ def ready_line(document: Mapping[str, Any]) -> str | None:
         why.append(f"{counted(found['unreachable'], 'node')} unreachable")
     if found["switched_off"]:
         why.append(f"switched off: {', '.join(found['switched_off'])}")
-    # No requirement covers it: a launch tests whether the Python has torch or collective_core.
-    why.append(f"not checked: {', '.join((*found['not_checked'], 'the Python of ranks'))}")
-    return f"ready to launch: {'yes' if found['ready'] else 'no'} ({'; '.join(why)})"
+    if found["not_checked"]:
+        why.append(f"not checked: {', '.join(found['not_checked'])}")
+    return f"ready to launch: {'yes' if found['ready'] else 'no'}" + (f" ({'; '.join(why)})" if why else "")

@@ -16,6 +16,7 @@ from clusterctl.requirements.steps import (
     EnableUnit,
     InstallPackages,
     LoadModule,
+    MakeVenv,
     PutTree,
     Reboot,
     RestartUnit,
@@ -76,7 +77,7 @@ def change_of(planned: PlannedStep, present: Mapping[str, Present]) -> Change:
         was = " ".join(step.prior.split()) if len(step.prior) <= _VALUE_CHARACTERS else ""
     elif isinstance(step, InstallPackages):
         sign, details = ADD, _packages(step)
-    elif isinstance(step, (LoadModule, EnableUnit, PutTree)):
+    elif isinstance(step, (LoadModule, EnableUnit, PutTree, MakeVenv)):
         sign = ADD
     return Change(
         sign,

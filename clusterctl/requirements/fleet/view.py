@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from clusterctl.inventory.model import Launcher
 
 if TYPE_CHECKING:
+    from clusterctl.core_wheel import Carried
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
 
@@ -20,12 +21,14 @@ class Fleet:
     ``nodes`` has all nodes of the inventory in its order, including those that ``--limit`` left out or that did not
     answer: a node without facts is unknown, not removed. ``earlier`` holds the facts of the previous check, for
     comparisons over time (error counters). ``launcher`` is what starts ranks unless a command names another one.
+    ``core`` is the collective_core that the controller can bring to nodes.
     """
 
     nodes: tuple[Node, ...] = ()
     facts: Mapping[str, NodeFacts] = field(default_factory=dict)
     earlier: Mapping[str, NodeFacts] = field(default_factory=dict)
     launcher: Launcher = Launcher.OPENMPI
+    core: Carried | None = None
 
     @property
     def launches_across(self) -> bool:

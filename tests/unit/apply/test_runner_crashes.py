@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 from soak import SOAK
 
-from clusterctl.requirements.steps import Command, PutTree, WriteFile, WriteValue
+from clusterctl.requirements.steps import Command, MakeVenv, PutTree, WriteFile, WriteValue
 
 # The first boundary and the stride of each shell: together they take each boundary once. Without a soak, an eighth.
 STRIDES = {"dash": (1, 2), "busybox": (2, 4), "bash": (4, 4)}
@@ -26,6 +26,15 @@ PRELUDE = """
 TICK=0
 tick() { TICK=$((TICK + 1)); [ "$TICK" != "$CRASH_AT" ] || { kill -9 $$; exit 137; }; }
 """ + "".join(f"""{name}() {{ tick; command {name} "$@"; }}\n""" for name in COUNTED)
+
+# Stands for an interpreter: it makes an environment with itself in it, and installs a file.
+PYTHON = """\
+#!/bin/sh
+case $2 in
+  venv) mkdir -p "$3/bin" && cp "$0" "$3/bin/python3" ;;
+  pip) : >"${0%/bin/python3}/installed" ;;
+esac
+"""
 
 COUNT = '; tick; record 0 note "$TICK"\n'
 
@@ -42,6 +51,7 @@ class Node:
             WriteValue("a value", str(runner.root / "value"), "b", "a"),
             PutTree("a tree", str(source), str(runner.root / "tree")),
             Command("a command", ("touch", str(mark)), ("rm", "-f", str(mark)), ("test", "-e", str(mark))),
+            MakeVenv("a venv", str(runner.root / "opt/venv"), str(source / "python3"), "made a", "", ("a",)),
         )
         self.fresh()
         self.before = _state(runner)
@@ -54,7 +64,11 @@ class Node:
             "value",
             "tree/Makefile",
             "tree/.clusterctl-tree",
+            "tree/python3",
             "mark",
+            "opt/venv/.clusterctl-venv",
+            "opt/venv/bin/python3",
+            "opt/venv/installed",
         }
 
     def fresh(self):
@@ -83,6 +97,8 @@ def nodes(runner, tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     (source / "Makefile").write_text("all:\n")
+    (source / "python3").write_text(PYTHON)
+    (source / "python3").chmod(0o755)
     places = (tmp_path / "first", tmp_path / "second")
     runners = (
         replace(runner, root=p / "root", state=p / "state", prelude=PRELUDE, ending=COUNT) for p in places

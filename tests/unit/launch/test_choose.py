@@ -196,7 +196,7 @@ def test_ccore_without_collective_core_and_torch_asks_for_the_smaller_one():
     bare = ready(found={"torch": None, "core_perf": None})
     (fault,) = planned(asked, [bare], LaunchIdentity.new("t0ken", "f00d")).unmet()
     assert fault.message.startswith("n1: collective_core is not installed for ")
-    assert "-m pip install collective_core; or choose --library gloo" in fault.hint
+    assert "run clusterctl bootstrap INVENTORY --only python; or choose --library gloo" in fault.hint
 
 
 def test_nccl_without_a_gpu_is_refused_before_a_rank_starts():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from clusterctl.errors import UsageError
-from clusterctl.facts.model.launch import InstalledLibrary
+from clusterctl.facts.model.python import InstalledLibrary
 from clusterctl.inventory.model import Node
 from clusterctl.launch.assume import assumed
 from clusterctl.launch.identity import SHOWN

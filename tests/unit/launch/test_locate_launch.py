@@ -57,7 +57,7 @@ def test_gpus_are_measured_with_torch_and_without_it_the_report_says_so():
     [
         (nodes(torch=None, core_perf=None), "gloo", "torch is not installed", "--library ccore"),
         (nodes(torch=None, core_perf=None), "ccore", "collective_core is not installed", "--library gloo"),
-        (nodes(torch=None, core_perf=None), None, "torch is not installed", "--library ccore"),
+        (nodes(torch=None, core_perf=None), None, "collective_core is not installed", "--only python; or "),
         (nodes(gpus=1, torch=None), None, "torch is not installed", "--library ccore"),
     ],
 )

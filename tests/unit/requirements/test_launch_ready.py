@@ -33,48 +33,33 @@ def test_every_needed_requirement_is_in_the_catalogue():
 
 
 def test_nodes_that_meet_everything_are_ready():
-    assert _line(n1=_judged(), n2=_judged()) == "ready to launch: yes (not checked: the Python of ranks)"
+    assert _line(n1=_judged(), n2=_judged()) == "ready to launch: yes"
 
 
 def test_what_is_missing_on_one_node_is_missing_and_its_owner_is_named():
     mpi, unread = _unmet("mpi", fixable=True), Decision("memlock", Status.UNKNOWN, "")
-    assert (
-        _line(n1=_judged(), n2=_judged(mpi=mpi))
-        == "ready to launch: no (mpi; bootstrap fixes it; not checked: the Python of ranks)"
-    )
+    assert _line(n1=_judged(), n2=_judged(mpi=mpi)) == "ready to launch: no (mpi; bootstrap fixes it)"
     assert _line(
         n1=_judged(memlock=unread), n2=_judged(mpi=mpi, ssh_mesh=_unmet("ssh-mesh", fixable=True))
-    ) == (
-        "ready to launch: no (ssh-mesh, mpi; bootstrap fixes them; memlock; bootstrap has no step for it; "
-        "not checked: the Python of ranks)"
-    )
+    ) == ("ready to launch: no (ssh-mesh, mpi; bootstrap fixes them; memlock; bootstrap has no step for it)")
 
 
 def test_what_no_launch_needs_does_not_count():
-    assert (
-        _line(n1=_judged(docker=_unmet("docker", fixable=True)))
-        == "ready to launch: yes (not checked: the Python of ranks)"
-    )
+    assert _line(n1=_judged(docker=_unmet("docker", fixable=True))) == "ready to launch: yes"
 
 
 def test_an_unreachable_node_prevents_a_launch():
-    assert (
-        _line(n1=_judged(), n2=DOWN)
-        == "ready to launch: no (1 node unreachable; not checked: the Python of ranks)"
-    )
+    assert _line(n1=_judged(), n2=DOWN) == "ready to launch: no (1 node unreachable)"
 
 
 def test_what_the_operator_switched_off_is_said_and_does_not_count():
     off = switched_off("mpi", "requirements.mpi.require")
-    assert (
-        _line(n1=_judged(mpi=off))
-        == "ready to launch: yes (switched off: mpi; not checked: the Python of ranks)"
-    )
+    assert _line(n1=_judged(mpi=off)) == "ready to launch: yes (switched off: mpi)"
 
 
 def test_what_was_not_checked_is_said():
     decisions = tuple(one for one in _judged() if one.requirement != "names")
-    assert _line(n1=decisions) == "ready to launch: yes (not checked: names, the Python of ranks)"
+    assert _line(n1=decisions) == "ready to launch: yes (not checked: names)"
 
 
 @pytest.mark.parametrize("verdicts", [{}, {"n1": (Decision("acs", Status.MET, ""),)}])

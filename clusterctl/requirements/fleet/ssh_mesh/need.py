@@ -81,7 +81,9 @@ def whole(facts: NodeFacts, node: Node, fleet: Fleet) -> Fleet:
     """Return the fleet with this node in it."""
     if fleet.nodes and fleet.facts.get(node.name) is facts:
         return fleet
-    return Fleet(fleet.nodes or (node,), {**fleet.facts, node.name: facts}, fleet.earlier, fleet.launcher)
+    return Fleet(
+        fleet.nodes or (node,), {**fleet.facts, node.name: facts}, fleet.earlier, fleet.launcher, fleet.core
+    )
 
 
 def members(fleet: Fleet, name: str) -> tuple[Node, ...]:
