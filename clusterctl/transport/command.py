@@ -53,9 +53,11 @@ def shell_text(words: tuple[str, ...], *, marker: str | None, timeout_s: float |
     if timeout_s is None:
         return f"{start}exec {shlex.join(words)}"
     seconds = math.ceil(timeout_s) + GUARD_GRACE_S
+    # Without timeout, the shell itself reports that a program is missing.
     return (
         f"{start}set -- {shlex.join(words)}; "
-        f'if command -v timeout >/dev/null 2>&1; then exec timeout -k 2 {seconds} "$@"; else exec "$@"; fi'
+        'if command -v timeout >/dev/null 2>&1 && command -v "$1" >/dev/null 2>&1; '
+        f'then exec timeout -k 2 {seconds} "$@"; else exec "$@"; fi'
     )
 
 

@@ -67,9 +67,12 @@ def test_what_no_process_can_be_given_is_refused():
         for_login_shell("echo " + "x" * 140_000)
 
 
-def test_a_missing_program_is_status_127():
-    line = for_login_shell(shell_text(("no-such-program-here",), marker="m", timeout_s=None))
-    assert run_line("sh", line).returncode == 127
+@pytest.mark.parametrize("deadline", [None, 5.0])
+def test_a_missing_program_is_status_127_and_the_shell_says_so(deadline):
+    line = for_login_shell(shell_text(("no-such-program-here",), marker="m", timeout_s=deadline))
+    done = run_line("sh", line)
+    assert done.returncode == 127
+    assert b"no-such-program-here: not found" in done.stderr and b"timeout" not in done.stderr
 
 
 def test_the_guard_ends_a_command_that_nobody_waits_for():
