@@ -96,8 +96,11 @@ def _undone(document: Mapping[str, Any] | None, run: str) -> tuple[str, ...]:
 
 
 def source(run: RunDir) -> str | None:
-    """Return the inventory file or the targets of a run; None for this machine."""
-    found = (_document(run, "inventory") or {}).get("source")
+    """Return the inventory file or the targets of a run; None for this machine, or if it cannot be read."""
+    try:
+        found = (_document(run, "inventory") or {}).get("source")
+    except ConfigError:
+        return None
     return None if found is None else str(found)
 
 

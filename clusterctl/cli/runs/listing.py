@@ -97,7 +97,11 @@ def show(run: cli.RunArgument, runs: cli.RunsOption = None, as_json: cli.JsonOpt
         else:
             more = "" if result is None else shown_run.summary(entry.verb, result)
     console.data("\n\n".join(part for part in (shown_run.head(entry, undone), more) if part))
-    next_command.say_all(shown_run.following(entry, outcome.source(folder), is_undone=bool(undone)))
+    name = entry.run if runs is None else str(folder.path)
+    has_logs = any(folder.path.rglob("*.log"))
+    next_command.say_all(
+        shown_run.following(entry, name, outcome.source(folder), is_undone=bool(undone), has_logs=has_logs)
+    )
 
 
 def label(

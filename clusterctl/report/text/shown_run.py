@@ -49,22 +49,30 @@ def summary(verb: str, document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def following(one: ListedRun, source: str | None, *, is_undone: bool) -> Iterator[NextStep]:
-    """Yield the command that continues a run, takes it back, or explains its failure; ``source`` is its inventory."""
+def following(
+    one: ListedRun, name: str, source: str | None, *, is_undone: bool, has_logs: bool
+) -> Iterator[NextStep]:
+    """Yield the command that continues a run, takes it back, or explains its failure.
+
+    ``name`` is what the command line calls the run, ``source`` its inventory.
+    """
     ended = one.outcome
     open_ends = (RunOutcome.FAILED, RunOutcome.UNFINISHED, RunOutcome.INTERRUPTED)
     if one.verb == "bootstrap" and not is_undone:
         if ended in open_ends:
-            yield NextStep(f"clusterctl bootstrap --resume {one.run}", "does the remaining steps")
+            yield _step("does the remaining steps", "bootstrap", "--resume", name)
         elif ended in (RunOutcome.CHANGED, RunOutcome.UNMET):
-            words = ("clusterctl", "undo", source or "--local", "--run", one.run)
-            yield NextStep(shlex.join(words), "takes its changes back")
+            yield _step("takes its changes back", "undo", source or "--local", "--run", name)
     elif one.verb == "accept" and ended in open_ends:
-        yield NextStep(f"clusterctl accept --resume {one.run}", "measures the remaining rows")
+        yield _step("measures the remaining rows", "accept", "--resume", name)
     elif one.verb == "up" and ended is RunOutcome.UP:
-        yield NextStep(f"clusterctl down --run {one.run}", "removes the containers")
-    elif one.verb in ("bench", "preflight", "locate") and ended is RunOutcome.FAILED:
-        yield NextStep(f"clusterctl explain {one.run}", "finds the cause in its logs")
+        yield _step("removes the containers", "down", "--run", name)
+    elif one.verb in ("bench", "preflight", "locate") and ended is RunOutcome.FAILED and has_logs:
+        yield _step("finds the cause in its logs", "explain", name)
+
+
+def _step(why: str, *words: str) -> NextStep:
+    return NextStep(shlex.join(("clusterctl", *words)), why)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
