@@ -57,11 +57,11 @@ fill_venv() { # as so_make_venv
   [ -z "$5" ] || venv_wheel=$STATE/carried/$RUN/$4/files/$5
   venv_index=$6
   shift 6
-  [ -z "$venv_is_new" ] || logged limit 300 "$venv_base" -m venv "$venv" || return 1
+  [ -z "$venv_is_new" ] || logged limit 900 "$venv_base" -m venv "$venv" || return 1
   if [ -n "$venv_wheel" ]; then
     reason="the packages copied to ${venv_wheel%/*} do not match their SHA256SUMS"
     (cd "${venv_wheel%/*}" && sha256sum -c ../SHA256SUMS) || return 1
-    pip_install --no-index --no-deps --force-reinstall "$venv_wheel" && logged limit 60 "$venv/bin/python3" -c \
+    pip_install --no-index --no-deps --force-reinstall "$venv_wheel" && logged limit 300 "$venv/bin/python3" -c \
       'import collective_core, ctypes; ctypes.CDLL(str(collective_core.library_path()))' || return 1
   fi
   [ $# -eq 0 ] || pip_install ${venv_index:+"--index-url=$venv_index"} "$@" || return 1

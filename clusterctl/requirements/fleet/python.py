@@ -259,7 +259,8 @@ def _base(facts: NodeFacts, found: NodePython) -> tuple[str, str, tuple[str, ...
     if (3, default.minor) < OLDEST if default is not None else 0 < release < first:
         name = system.pretty_name if system is not None else "the distribution"
         return "", f"the Python of {name} is older than 3.10; set `python` to a newer one", ()
-    return "/usr/bin/python3", "", ("python3", "python3-venv")
+    # It depends on python3; a directory of packages need not hold what the node has.
+    return "/usr/bin/python3", "", ("python3-venv",)
 
 
 def _major(version: str) -> int:
