@@ -18,7 +18,7 @@ RUN = SimpleNamespace(path="runs/x")
 
 
 def _next(result, verdicts=MET, plan=None, *, dry_run=False):
-    prepared = SimpleNamespace(verdicts=verdicts, plan=plan or Plan(()))
+    prepared = SimpleNamespace(verdicts=verdicts, plan=plan or Plan(()), busy={})
     return [one.command for one in command._following(prepared, result, RUN, Way(), dry_run=dry_run)]
 
 
