@@ -41,7 +41,6 @@ def way(
     is_local: bool = False,
 ) -> Way:
     """Return the commands for the nodes and the requirements that a command line chose."""
-    from clusterctl import run_ids, rundir
     from clusterctl.report.text.next_step import Way
 
     nodes = () if inventory is None else (str(inventory),)
@@ -49,8 +48,20 @@ def way(
         (*nodes, *_options("--limit", limit)),
         (*_options("--only", only), *_options("--skip", skip)),
         is_local and inventory is None,
-        any(run_ids.verb_of(one) == "bench" for one in rundir.ids(runs)),
+        _measured(runs),
     )
+
+
+def _measured(runs: Path | None) -> bool:
+    """Return whether the newest benchmark of the runs ended well; one that failed is to be typed again."""
+    from clusterctl import rundir
+    from clusterctl.documents.runs import RunOutcome
+    from clusterctl.runs import outcome
+
+    for one in rundir.ids(runs, "bench", "results")[:1]:
+        ended = outcome.listed(rundir.RunDir.open(one, runs)).outcome
+        return ended not in (RunOutcome.FAILED, RunOutcome.UNREADABLE)
+    return False
 
 
 def _options(flag: str, values: Sequence[str] | None) -> tuple[str, ...]:
