@@ -26,11 +26,13 @@ NAME = "memlock"
 TITLE = "SSH sessions may lock enough memory"
 READS = frozenset({"configuration", "docker", "limits", "pci", "rdma", "services", "storage", "system"})
 ABOUT = About(
-    checks="a new, non-interactive SSH session may lock unlimited memory",
+    checks=(
+        "a new, non-interactive SSH session may lock unlimited memory, on nodes with RDMA devices or GPUs; "
+        "a number of KiB in the inventory on every node"
+    ),
     why=(
         "ranks that use RDMA lock the memory that they register; with the usual limit of 8 MiB "
-        "registration fails, and NCCL falls back to TCP sockets without an error; a node without RDMA devices and "
-        "GPUs does not need it, unless the inventory sets a number"
+        "registration fails, and NCCL falls back to TCP sockets without an error"
     ),
     bootstrap="writes a file in limits.d and a drop-in for sshd",
     undo="restores both files, and restarts sshd",

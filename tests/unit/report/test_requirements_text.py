@@ -26,7 +26,10 @@ def test_show_tells_what_why_how_and_where() -> None:
     (one,) = document_of(["memlock"])["requirements"]
     assert show_text(one).splitlines() == [
         "memlock: SSH sessions may lock enough memory",
-        "  met when   a new, non-interactive SSH session may lock unlimited memory",
+        (
+            "  met when   a new, non-interactive SSH session may lock unlimited memory, on nodes with RDMA devices or "
+            "GPUs; a number of KiB in the inventory on every node"
+        ),
         (
             "  why        ranks that use RDMA lock the memory that they register; with the usual limit of 8 MiB"
             " registration fails, and NCCL falls back to TCP sockets without an error; a node without RDMA devices"
