@@ -93,7 +93,10 @@ class Shown:
         plan_output.show(text, on_stdout=self.on_stdout, on_screen=self.on_screen)
 
     def applied(self, result: Result) -> str:
-        """Return the changes that this part of the run made, as a text; empty if there is none."""
+        """Return the changes that this part of the run made, as a text; empty if there is none.
+
+        Only their number, if all that the terminal has just shown was applied.
+        """
         from clusterctl.documents.kinds import AppliedStatus
         from clusterctl.report.text import plan as plan_text
 
@@ -110,7 +113,10 @@ class Shown:
         if not nodes:
             return ""
         rounds = f" in {result.rounds} rounds" if result.rounds > 1 else ""
-        return f"Applied{rounds}: {plan_text.size_of(nodes)}\n{plan_text.blocks(nodes, console.width())}"
+        head = f"Applied{rounds}: {plan_text.size_of(nodes)}"
+        broken = any(outcome.failure or outcome.failed for outcome in result.outcomes.values())
+        seen = self.on_screen and console.width() is not None
+        return head if seen and not broken else f"{head}\n{plan_text.blocks(nodes, console.width())}"
 
 
 def batches(prepared: Prepared) -> list[str]:

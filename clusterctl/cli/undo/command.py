@@ -109,8 +109,9 @@ def undo(
         console.emit_json(document)
         say_failures(_failures(outcomes))
     elif not declined:
-        planned = before if undone else None
-        console.data(_text(document, outcomes, planned, session.inventory, dry_run=dry_run), look="plan")
+        shown = before if undone else None
+        text = _text(document, outcomes, shown, session.inventory, dry_run=dry_run, asked=asks)
+        console.data(text, look="plan")
     _say_end(declined=declined, planned=dry_run and bool(undone))
     raise typer.Exit(1 if declined else counts.exit_code(document))
 
@@ -211,6 +212,7 @@ def _text(
     inventory: Inventory,
     *,
     dry_run: bool,
+    asked: bool,
 ) -> str:
     """Return the end of the report: what was undone, failed steps and nodes, and the counts.
 
@@ -237,7 +239,8 @@ def _text(
     nothing = () if planned is not None else undo_text.nothing_lines(found, _again(inventory))
     done = ""
     if planned is not None and not dry_run:
-        done = undo_text.done(planned.values_by_node, found, console.width())
+        seen = asked and console.width() is not None
+        done = undo_text.done(planned.values_by_node, found, console.width(), seen=seen)
     lines = [*step_lines(told), *nothing, *failure_lines(new)]
     failed = wrapped_message("\n".join(lines), console.width())
     blocks = filter(None, [done, failed, counts.line(document)])

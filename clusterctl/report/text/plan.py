@@ -165,7 +165,9 @@ def _block(nodes: Sequence[NodeChanges], columns: int | None) -> str:
         was = _was([node.changes[index].was for node in nodes])
         line = f"  {change.sign} {change.requirement.ljust(width)}  {change.text}{was}"
         lines += wrapped(line, columns, indent=width + 6)
-        lines += [f"      {line}" for line in _details({n.node: n.changes[index].details for n in nodes})]
+        for detail in _details({n.node: n.changes[index].details for n in nodes}):
+            is_note = detail.startswith("note: ")
+            lines += wrapped(f"      {detail}", columns, indent=8) if is_note else [f"      {detail}"]
     return "\n".join(lines)
 
 

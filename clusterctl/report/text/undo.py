@@ -67,11 +67,11 @@ def nothing_lines(outcomes: Mapping[str, UndoOutcome], again: Sequence[str]) -> 
 
 def unread_line(run: str, unread: Sequence[str], beyond: Sequence[str]) -> str:
     """Return the line with the nodes that may hold a newer run than the one to undo; empty without such nodes."""
-    parts = [f"{nodeset.fold_counted(unread)} could not be read"] if unread else []
-    parts += [f"{nodeset.fold_counted(beyond)} left out by --limit"] if beyond else []
+    parts = [nodeset.fold_counted(unread)] if unread else []
+    parts += [f"{nodeset.fold_counted(beyond)} (left out by --limit)"] if beyond else []
     if not parts:
         return ""
-    return f"{run} is the newest run of the nodes that were read. Not read: {'; '.join(parts)}."
+    return f"{run} is the newest run of the nodes that were read; not read: {', '.join(parts)}"
 
 
 def working(outcome: UndoOutcome) -> dict[tuple[str, str], str]:
@@ -88,9 +88,16 @@ def _working(step: StepOutcome) -> str:
 
 
 def done(
-    listed: Mapping[str, UndoOutcome], outcomes: Mapping[str, UndoOutcome], width: int | None = None
+    listed: Mapping[str, UndoOutcome],
+    outcomes: Mapping[str, UndoOutcome],
+    width: int | None = None,
+    *,
+    seen: bool = False,
 ) -> str:
-    """Return what undo has changed, in the words of its plan; empty if it changed nothing."""
+    """Return what undo has changed, in the words of its plan; empty if it changed nothing.
+
+    Only the number of changes, if the reader has just ``seen`` the plan and all of it was done.
+    """
     nodes = []
     for name, outcome in outcomes.items():
         plan = {(s.requirement, s.description): s for s in listed[name].steps} if name in listed else {}
@@ -99,12 +106,13 @@ def done(
         nodes.append(
             NodeChanges(name, tuple(plan_text.without_details(c) for c in changes if c.sign != LEAVE))
         )
-    return _named(nodes, width)
-
-
-def _named(nodes: Iterable[NodeChanges], width: int | None) -> str:
     busy = [node for node in nodes if node.changes]
-    return f"Undone: {plan_text.size_of(busy)}\n{plan_text.blocks(busy, width)}" if busy else ""
+    if not busy:
+        return ""
+    head = f"Undone: {plan_text.size_of(busy)}"
+    ended = [step.status for outcome in outcomes.values() for step in outcome.steps]
+    broken = AppliedStatus.FAILED in ended or any(outcome.failure for outcome in outcomes.values())
+    return head if seen and not broken else f"{head}\n{plan_text.blocks(busy, width)}"
 
 
 def note_line(note: str, *, every: bool) -> str:
