@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
-from clusterctl.documents.check import Verdict
+from clusterctl.documents.check import ReadyToLaunch, Verdict
 from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.documents.words import NodeError
 
@@ -68,13 +68,19 @@ class BootstrappedNode(Part):
     verdicts: tuple[Verdict, ...]
 
 
-class Bootstrap(Document):
-    """``clusterctl bootstrap --json``; also ``report.json`` of its run."""
+class Bootstrap(Document, Sparse):
+    """``clusterctl bootstrap --json``; also ``report.json`` of its run.
+
+    ``ready_to_launch`` is absent if nothing was checked that a launch needs.
+    """
+
+    OPTIONAL: ClassVar = frozenset({"ready_to_launch"})
 
     schema_: Literal["clusterctl.bootstrap/1"] = Field(default="clusterctl.bootstrap/1", alias="schema")
     run: str
     nodes: tuple[BootstrappedNode, ...]
     summary: StepSummary
+    ready_to_launch: ReadyToLaunch | None = None
 
 
 class UndoneNode(Part):

@@ -81,11 +81,12 @@ def document_of(
             check.Deviation(fact=one.fact, value=one.value, others=one.others, nodes=one.nodes, tie=one.tie)
             for one in deviations
         ),
-        ready_to_launch=_ready_part(verdicts),
+        ready_to_launch=ready_part(verdicts),
     ).document()
 
 
-def _ready_part(verdicts: HostMap[tuple[Decision, ...]]) -> check.ReadyToLaunch | None:
+def ready_part(verdicts: HostMap[tuple[Decision, ...]]) -> check.ReadyToLaunch | None:
+    """Return what a launch lacks on the nodes; None if nothing was checked that it needs."""
     from clusterctl.documents import check
     from clusterctl.requirements.launch_ready import launch_ready
 

@@ -319,7 +319,7 @@ def _made(before: Sequence[StepOutcome], outcome: NodeOutcome | None) -> list[st
 def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[str, Any]:
     """Return the planned and applied steps and the verdicts as a ``clusterctl.bootstrap/1`` document."""
     from clusterctl.documents.steps import Bootstrap, BootstrappedNode, status_of, summary_of
-    from clusterctl.report.check_document import error_part, verdict_part
+    from clusterctl.report.check_document import error_part, ready_part, verdict_part
     from clusterctl.transport.base import Failure
 
     verdicts = prepared.verdicts if result is None else result.verdicts
@@ -345,7 +345,9 @@ def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[
                 verdicts=() if isinstance(outcome, Failure) else tuple(verdict_part(v) for v in outcome),
             )
         )
-    return Bootstrap(run=run.id, nodes=tuple(nodes), summary=summary_of(nodes)).document()
+    return Bootstrap(
+        run=run.id, nodes=tuple(nodes), summary=summary_of(nodes), ready_to_launch=ready_part(verdicts)
+    ).document()
 
 
 def last_line(document: dict[str, Any], result: Result | None) -> str:
@@ -369,6 +371,7 @@ def _text(
     """
     from clusterctl.cli.check.output import folded
     from clusterctl.report.text.failures import failure_lines, step_lines
+    from clusterctl.report.text.next_step import ready_line
     from clusterctl.report.text.wrapping import wrapped_message
 
     if result is None:
@@ -385,6 +388,8 @@ def _text(
         shown.applied(result),
         folded(result.verdicts, console.width()),
         wrapped_message("\n".join([*step_lines(told), *failure_lines(new)]), console.width()),
-        f"{last_line(document, result)}\nrun folder: {run.path}",
+        "\n".join(
+            filter(None, (last_line(document, result), ready_line(document), f"run folder: {run.path}"))
+        ),
     ]
     return "\n" + "\n\n".join(filter(None, blocks))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clusterctl.requirements.base import Owner, Status
+from clusterctl.requirements.launch_ready import launch_ready
 from clusterctl.wording import counted
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Way:
 
 
 def after_check(verdicts: HostMap[tuple[Decision, ...]], way: Way | None) -> Iterator[NextStep]:
-    """Yield what follows verdicts: bootstrap for what it meets, pages of the rest, or the next stage if all is met.
+    """Yield what follows verdicts: bootstrap for what it meets, else the next stage if a launch can begin, and pages.
 
     ``way`` is None if no node can be contacted, as in a replay: then there are only pages.
     """
@@ -62,20 +63,26 @@ def after_check(verdicts: HostMap[tuple[Decision, ...]], way: Way | None) -> Ite
         others += [name for name in fixable if name not in others]
     elif fixable:
         yield NextStep(way.bootstrap(), f"shows a plan for {', '.join(fixable)}, and asks")
+    if way is not None and not fixable and (not others or _can_launch(verdicts)) and verdicts.values_by_node:
+        yield way.onward(list(verdicts.failures))
     if others:
         yield _pages(others, "what they check") if way is None else _pages(others)
-    if way is not None and not (fixable or others) and verdicts.values_by_node:
-        yield way.onward(list(verdicts.failures))
 
 
 def after_bootstrap(verdicts: HostMap[tuple[Decision, ...]], way: Way) -> Iterator[NextStep]:
-    """Yield what follows verdicts that bootstrap leaves as they are: pages of the rest, or the next stage."""
+    """Yield what follows verdicts that bootstrap leaves as they are: the next stage, and pages of the rest."""
     fixable, others = _open(verdicts.values_by_node.values())
-    if fixable or others:
-        rest = [*others, *(name for name in fixable if name not in others)]
-        yield _pages(rest, "left to you: no further step is possible")
-    elif verdicts.values_by_node:
+    rest = [*others, *(name for name in fixable if name not in others)]
+    if verdicts.values_by_node and (not rest or _can_launch(verdicts)):
         yield way.onward(list(verdicts.failures))
+    if rest:
+        yield _pages(rest, "left to you: no further step is possible")
+
+
+def _can_launch(verdicts: HostMap[tuple[Decision, ...]]) -> bool:
+    """Return whether the nodes that answered surely have what a launch needs, whatever else they lack."""
+    found = launch_ready(verdicts.values_by_node, 0)
+    return found is not None and found.ready and not found.not_checked
 
 
 def _pages(names: Sequence[str], why: str = "left to you: bootstrap has no step") -> NextStep:
@@ -113,16 +120,16 @@ def next_lines(steps: Iterable[NextStep], width: int | None = None) -> Iterator[
 
 
 def ready_line(document: Mapping[str, Any]) -> str | None:
-    """Return in one line whether the nodes of a ``clusterctl.check/1`` document can launch; None if unknown."""
+    """Return in one line whether the nodes of a document of check or bootstrap can launch; None if unknown."""
     found = document.get("ready_to_launch")
     if found is None:
         return None
     fixable, why = found["bootstrap"], []
     others = [name for name in found["missing"] if name not in fixable]
     if fixable:
-        why.append(f"{', '.join(fixable)}; bootstrap fixes {'it' if len(fixable) == 1 else 'them'}")
+        why.append(f"bootstrap fixes {', '.join(fixable)}")
     if others:
-        why.append(f"{', '.join(others)}; bootstrap has no step for {'it' if len(others) == 1 else 'these'}")
+        why.append(f"left to you: {', '.join(others)}")
     if found["unreachable"]:
         why.append(f"{counted(found['unreachable'], 'node')} unreachable")
     if found["switched_off"]:

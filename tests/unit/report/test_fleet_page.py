@@ -31,7 +31,7 @@ def test_a_fleet_with_faults_has_all_of_them_on_its_page() -> None:
     for part in (
         "Fleet check \u00b7 8 nodes",
         "3 nodes need a person (gpu[03-04,06]); bootstrap fixes 8 requirements on all 7 nodes; 1 node is down (gpu08).",
-        "ready to launch: no (memlock, ssh-mesh, mpi, python; bootstrap fixes them; 1 node unreachable)",
+        "ready to launch: no (bootstrap fixes memlock, ssh-mesh, mpi, python; 1 node unreachable",
         "Need a person 3 nodes gpu-driver, rdma-link",
         "Down 1 node 7 of 8 answered",
         "refused : gpu08",

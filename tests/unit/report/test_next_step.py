@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clusterctl.report.text.next_step import NextStep, Way, after_bootstrap, after_check, next_lines
 from clusterctl.requirements.base import Decision, Status
+from clusterctl.requirements.launch_ready import NEEDED
 from clusterctl.requirements.steps import EnableUnit
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 
@@ -69,6 +70,19 @@ def test_after_bootstrap_nothing_leads_back_to_it() -> None:
             "Next: clusterctl requirements show gpu-driver container-toolkit"
             "  # left to you: no further step is possible"
         )
+    ]
+
+
+def test_what_no_launch_needs_does_not_hold_the_next_stage_up() -> None:
+    ready = tuple(Decision(name, Status.MET, "") for name in NEEDED)
+    stuck = Decision("time-sync", Status.UNMET, "no server answers")
+    assert checked(Way(), n1=(*ready, stuck)) == [
+        "Next: clusterctl bench  # measures the nodes",
+        "Next: clusterctl requirements show time-sync  # left to you: bootstrap has no step",
+    ]
+    assert [step.command for step in after_bootstrap(HostMap({"n1": (*ready, stuck)}), Way())] == [
+        "clusterctl bench",
+        "clusterctl requirements show time-sync",
     ]
 
 

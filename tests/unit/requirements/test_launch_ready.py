@@ -38,10 +38,10 @@ def test_nodes_that_meet_everything_are_ready():
 
 def test_what_is_missing_on_one_node_is_missing_and_its_owner_is_named():
     mpi, unread = _unmet("mpi", fixable=True), Decision("memlock", Status.UNKNOWN, "")
-    assert _line(n1=_judged(), n2=_judged(mpi=mpi)) == "ready to launch: no (mpi; bootstrap fixes it)"
+    assert _line(n1=_judged(), n2=_judged(mpi=mpi)) == "ready to launch: no (bootstrap fixes mpi)"
     assert _line(
         n1=_judged(memlock=unread), n2=_judged(mpi=mpi, ssh_mesh=_unmet("ssh-mesh", fixable=True))
-    ) == ("ready to launch: no (ssh-mesh, mpi; bootstrap fixes them; memlock; bootstrap has no step for it)")
+    ) == ("ready to launch: no (bootstrap fixes ssh-mesh, mpi; left to you: memlock)")
 
 
 def test_what_no_launch_needs_does_not_count():
