@@ -126,7 +126,7 @@ lab: dev ## Real guests (QEMU) and a real docker engine
 	$(PYTEST) tests/lab
 
 # The long ways through guests that reboot: half an hour without KVM, so that they are no part of `make test`.
-JOURNEYS := tests/lab/test_bootstrap_qemu.py tests/lab/test_reboot_qemu.py tests/lab/test_locate_qemu.py
+JOURNEYS := $(addprefix tests/lab/,test_bare_guests_page.py test_bootstrap_qemu.py test_reboot_qemu.py test_locate_qemu.py)
 journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, and back; guests with a slow NIC (half an hour)
 	$(PYTEST) $(JOURNEYS)
 

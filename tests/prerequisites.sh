@@ -11,7 +11,7 @@ packages=(
   openmpi-bin slurmctld slurmd slurm-client munge           # launch
   zsh fish                               # shell completion
   busybox-static tcsh pciutils strace util-linux            # the probe and the runner under other shells
-  iproute2 debootstrap debian-archive-keyring zstd cpio e2fsprogs qemu-system-x86 ipxe-qemu qemu-utils  # lab
+  dpkg-dev iproute2 debootstrap debian-archive-keyring zstd cpio e2fsprogs qemu-system-x86 ipxe-qemu qemu-utils  # lab
   fio stress-ng perftest                 # rows of accept
   rpm createrepo-c                       # packages that a controller carries, and a repository of the RHEL family
 )

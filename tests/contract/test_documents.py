@@ -8,9 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from recorded_session import shown_in
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+TYPED = {
+    ROOT / "README.md": "tests/lab/test_typed_pages.py",
+    DOCS / "guides/first-cluster.md": "tests/lab/test_typed_pages.py",
+    DOCS / "guides/containers.md": "tests/lab/test_typed_pages.py",
+    DOCS / "guides/bare-guests.md": "tests/lab/test_bare_guests_page.py",
+}
+"""The pages whose commands are typed, and the tests that type them."""
 RECIPES = (
     ROOT / "CONTRIBUTING.md",
     DOCS / "architecture.md",
@@ -52,6 +60,24 @@ def anchors(page: Path) -> set[str]:
         found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
     return found
+
+
+def test_what_looks_like_a_session_is_typed_by_a_test() -> None:
+    """A block ``console`` is a promise: a test types its commands. README has no other block."""
+    with_sessions = {page for page in PAGES if "```console" in page.read_text(encoding="utf-8")}
+    assert with_sessions == set(TYPED)
+    for page, test in TYPED.items():
+        assert page.name in (ROOT / test).read_text(encoding="utf-8"), test
+    fences = re.findall(r"^```(\w*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(fences) == {"console", ""} and fences[::2] == ["console"] * (len(fences) // 2)
+
+
+def test_the_rehearsal_on_guests_goes_the_way_of_readme() -> None:
+    _install, _inventory, *steps = [
+        shown.command for shown in shown_in((ROOT / "README.md").read_text("utf-8"))
+    ]
+    rest = iter(shown.command for shown in shown_in((DOCS / "guides/bare-guests.md").read_text("utf-8")))
+    assert all(step in rest for step in steps), steps
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

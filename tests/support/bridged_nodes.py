@@ -55,23 +55,23 @@ def bridged_nodes(rates_mbit: Sequence[float | Sequence[float]]) -> Iterator[Far
         # The bridge too is in a namespace: what this machine's firewall does to bridged frames (docker's drops them)
         # is not done there.
         hub = f"{token}-hub"
-        _run("ip", "netns", "add", hub)
+        run("ip", "netns", "add", hub)
         spaces.append(hub)
         rails = [rate if isinstance(rate, Sequence) else (rate,) for rate in rates_mbit]
         for rail in range(len(rails[0])):
-            _run("ip", "-n", hub, "link", "add", f"br{rail}", "type", "bridge")
-            _run("ip", "-n", hub, "link", "set", f"br{rail}", "up")
-        _run("ip", "link", "add", token, "type", "veth", "peer", "name", "here", "netns", hub)
-        _run("ip", "-n", hub, "link", "set", "here", "master", "br0", "up")
-        _run("ip", "addr", "add", f"10.214.{third}.254/24", "dev", token)
-        _run("ip", "link", "set", token, "up")
+            run("ip", "-n", hub, "link", "add", f"br{rail}", "type", "bridge")
+            run("ip", "-n", hub, "link", "set", f"br{rail}", "up")
+        run("ip", "link", "add", token, "type", "veth", "peer", "name", "here", "netns", hub)
+        run("ip", "-n", hub, "link", "set", "here", "master", "br0", "up")
+        run("ip", "addr", "add", f"10.214.{third}.254/24", "dev", token)
+        run("ip", "link", "set", token, "up")
         for index, rates in enumerate(rails, start=1):
             space, address = f"{token}-{index}", f"10.214.{third}.{index}"
-            _run("ip", "netns", "add", space)
+            run("ip", "netns", "add", space)
             spaces.append(space)
-            _run("ip", "-n", space, "link", "set", "lo", "up")
+            run("ip", "-n", space, "link", "set", "lo", "up")
             for rail, rate in enumerate(rates):
-                _join(space, hub, rail, index, f"10.{214 + rail}.{third}.{index}", rate)
+                join(space, hub, rail, index, f"10.{214 + rail}.{third}.{index}", rate)
             node = SshdNode(f"node{index:02d}", address, _PORT, directory / f"node{index:02d}.log", host_key)
             node.command = (
                 "ip", "netns", "exec", space, "unshare", "--uts", "sh", "-c", _INSIDE, "sh", node.name,
@@ -89,18 +89,19 @@ def bridged_nodes(rates_mbit: Sequence[float | Sequence[float]]) -> Iterator[Far
     finally:
         farm.stop()
         for space in spaces:
-            _run("ip", "netns", "del", space)
+            run("ip", "netns", "del", space)
 
 
-def _join(space: str, hub: str, rail: int, index: int, address: str, rate_mbit: float) -> None:
+def join(space: str, hub: str, rail: int, index: int, address: str, rate_mbit: float) -> None:
+    """Connect a node's namespace to a bridge of the hub, with an interface ``eth0`` (of the first rail), up."""
     port, interface = f"port{index}-{rail}", f"eth{rail}"
-    _run("ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", interface, "netns", space)
-    _run("ip", "-n", hub, "link", "set", port, "master", f"br{rail}", "up")
-    _run("ip", "-n", space, "addr", "add", f"{address}/24", "dev", interface)
-    _run("ip", "-n", space, "link", "set", interface, "up")
+    run("ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", interface, "netns", space)
+    run("ip", "-n", hub, "link", "set", port, "master", f"br{rail}", "up")
+    run("ip", "-n", space, "addr", "add", f"{address}/24", "dev", interface)
+    run("ip", "-n", space, "link", "set", interface, "up")
     shaper = ("root", "tbf", "rate", f"{rate_mbit:g}mbit", "burst", str(_BURST_BYTES), "latency", "50ms")
-    _run("tc", "-n", space, "qdisc", "add", "dev", interface, *shaper)
-    _run("tc", "-n", hub, "qdisc", "add", "dev", port, *shaper)
+    run("tc", "-n", space, "qdisc", "add", "dev", interface, *shaper)
+    run("tc", "-n", hub, "qdisc", "add", "dev", port, *shaper)
 
 
 def _wait(node: SshdNode) -> None:
@@ -116,7 +117,8 @@ def _wait(node: SshdNode) -> None:
             return
 
 
-def _run(*command: str) -> None:
+def run(*command: str) -> None:
+    """Run a command; raise RuntimeError with what it wrote to stderr if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
@@ -130,18 +132,18 @@ def reshape(node: SshdNode, rail: int, rate_mbit: float, incoming_mbit: float | 
     rates = rate_mbit, rate_mbit if incoming_mbit is None else incoming_mbit
     for words, device, rate in zip(tc, (f"eth{rail}", f"port{index}-{rail}"), rates, strict=True):
         shaper = ("root", "tbf", "rate", f"{rate:g}mbit", "burst", str(_BURST_BYTES), "latency", "50ms")
-        _run(*words, "qdisc", "change", "dev", device, *shaper)
+        run(*words, "qdisc", "change", "dev", device, *shaper)
 
 
 @contextlib.contextmanager
 def mtu(node: SshdNode, rail: int, size: int) -> Iterator[None]:
     """Give one interface of a node another MTU."""
     words = ("ip", "-n", node.command[3], "link", "set", f"eth{rail}", "mtu")
-    _run(*words, str(size))
+    run(*words, str(size))
     try:
         yield
     finally:
-        _run(*words, "1500")
+        run(*words, "1500")
 
 
 @contextlib.contextmanager
@@ -152,11 +154,11 @@ def slow_pair(
     for node, peer in ((one, other), (other, one)):
         tc, device = ("tc", "-n", node.command[3]), ("dev", f"eth{rail}")
         address = f"10.{214 + rail}.{peer.address.split('.', 2)[2]}"
-        _run(*tc, "qdisc", "replace", *device, "root", "handle", "1:", "htb", "default", "1")
+        run(*tc, "qdisc", "replace", *device, "root", "handle", "1:", "htb", "default", "1")
         for band, rate in (("1:1", others_mbit), ("1:2", rate_mbit)):
-            _run(*tc, "class", "add", *device, "parent", "1:", "classid", band, "htb", "rate", f"{rate:g}mbit",
+            run(*tc, "class", "add", *device, "parent", "1:", "classid", band, "htb", "rate", f"{rate:g}mbit",
                  "burst", str(_BURST_BYTES))  # fmt: skip
-        _run(*tc, "filter", "add", *device, "parent", "1:", "protocol", "ip", "u32", "match", "ip", "dst",
+        run(*tc, "filter", "add", *device, "parent", "1:", "protocol", "ip", "u32", "match", "ip", "dst",
              f"{address}/32", "flowid", "1:2")  # fmt: skip
     try:
         yield
@@ -172,8 +174,8 @@ def slow_pair(
             "50ms",
         )
         for node in (one, other):
-            _run("tc", "-n", node.command[3], "qdisc", "del", "dev", f"eth{rail}", "root")
-            _run("tc", "-n", node.command[3], "qdisc", "add", "dev", f"eth{rail}", *shaper)
+            run("tc", "-n", node.command[3], "qdisc", "del", "dev", f"eth{rail}", "root")
+            run("tc", "-n", node.command[3], "qdisc", "add", "dev", f"eth{rail}", *shaper)
 
 
 @contextlib.contextmanager
@@ -181,10 +183,10 @@ def dead_pair(one: SshdNode, other: SshdNode) -> Iterator[None]:
     """Let no packet reach one of two nodes from the other: each knows a wrong hardware address of the other."""
     ends = ((one, other), (other, one))
     for node, peer in ends:
-        _run("ip", "-n", node.command[3], "neigh", "replace", peer.address, "lladdr", "02:00:00:00:00:01",
+        run("ip", "-n", node.command[3], "neigh", "replace", peer.address, "lladdr", "02:00:00:00:00:01",
              "nud", "permanent", "dev", "eth0")  # fmt: skip
     try:
         yield
     finally:
         for node, peer in ends:
-            _run("ip", "-n", node.command[3], "neigh", "del", peer.address, "dev", "eth0")
+            run("ip", "-n", node.command[3], "neigh", "del", peer.address, "dev", "eth0")

@@ -7,12 +7,17 @@ import re
 # Everything that a bootstrap may touch. Left out is what a system changes by itself: package lists and caches,
 # systemd's random seed and timers, logs; and the account files' backups, in which shadow-utils keeps the state before
 # the last change, whichever that was.
-FILES = r"""
+TREE = r"""
 cd / && find etc usr/local root home opt srv mnt -xdev ! -path 'etc/[pgs]*-' -printf '%y %m %U:%G %l %p\n' | sort
 find etc usr/local root home opt srv mnt -xdev -type f ! -path 'etc/[pgs]*-' -exec sha256sum {} + | sort -k 2
+"""
+FILES = (
+    TREE
+    + r"""
 ls /usr/src "/lib/modules/$(uname -r)"
 cd "/lib/modules/$(uname -r)" && sha256sum modules.dep modules.alias modules.symbols
 """
+)
 PACKAGES = r"""
 dpkg-query -W -f '${db:Status-Abbrev}|${binary:Package}|${Version}\n' | sort
 apt-mark showmanual | sed 's/^/manual /'

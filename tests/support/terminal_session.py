@@ -26,7 +26,9 @@ class TerminalSession:
         env: Mapping[str, str] | None = None,
         columns: int = 100,
         lines: int = 40,
+        limit_s: float = LIMIT_S,
     ) -> None:
+        self._limit_s = limit_s
         kept = {k: v for k, v in os.environ.items() if not k.startswith("CLUSTERCTL_")}
         for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
             kept.pop(name, None)
@@ -35,7 +37,7 @@ class TerminalSession:
         self.raw = b""
         self.process = pexpect.spawn(
             words[0], list(words[1:]), cwd=str(cwd), env={**kept, "TERM": "xterm", **(env or {})},
-            dimensions=(lines, columns), timeout=LIMIT_S, ignore_sighup=True,
+            dimensions=(lines, columns), timeout=limit_s, ignore_sighup=True,
         )  # fmt: skip
 
     def __enter__(self) -> TerminalSession:
@@ -56,7 +58,7 @@ class TerminalSession:
 
     def until(self, pattern: str) -> re.Match[str]:
         """Read until the screen shows the pattern; fail with the screen if it never does."""
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + self._limit_s
         while (found := re.search(pattern, self.screen, re.MULTILINE)) is None:
             assert time.monotonic() < deadline, f"{pattern!r} was not shown:\n{self.screen}"
             assert self._read(), f"the command ended without {pattern!r}:\n{self.screen}"
@@ -77,7 +79,7 @@ class TerminalSession:
 
     def ended(self) -> int:
         """Read to the end, if the terminal is open; return the exit status."""
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + self._limit_s
         while not self.process.ptyproc.fileobj.closed and self._read():
             assert time.monotonic() < deadline, f"the command does not end:\n{self.screen}"
         self.process.ptyproc.wait()
