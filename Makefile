@@ -175,6 +175,7 @@ bench: dev ## Side-by-side measurements against peers
 	$(BIN)/python benchmarks/check_vs_ansible.py
 	$(BIN)/python benchmarks/bootstrap_vs_ansible_pyinfra.py
 	$(BIN)/python benchmarks/dead_nodes.py
+	$(BIN)/python benchmarks/first_cluster.py
 	$(BIN)/python benchmarks/push_throughput.py
 	$(BIN)/python benchmarks/core_vs_mpi.py
 	$(BIN)/python benchmarks/core_choice.py

@@ -19,9 +19,8 @@ import debian_base
 import guest_state
 import pytest
 from recorded_session import shown_in
-from typed_page import Reader
+from typed_page import Reader, installer
 
-from clusterctl import core_wheel
 from clusterctl.lab import containers
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(2400)]
@@ -76,15 +75,10 @@ def test_readme_goes_from_bare_nodes_to_a_benchmark(
     nodes: bare_nodes.BareNodes, env: dict[str, str], tmp_path: Path
 ) -> None:
     install, *steps = shown_in(README.read_text(encoding="utf-8"))
-    (tmp_path / "wheels").mkdir()
-    core_wheel.installed().write(tmp_path / "wheels")
-    tools = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
-    wheel = {"UV_NO_SOURCES": "1", "UV_FIND_LINKS": str(tmp_path / "wheels")}
-    python = {"UV_PYTHON": sys.executable, "UV_PYTHON_DOWNLOADS": "never"}
-    Reader(ROOT, {**env, **tools, **wheel, **python}).finds(install)
+    env = {**env, **installer(tmp_path)}
+    Reader(ROOT, env).finds(install)
     (tmp_path / "cluster").mkdir()
-    path = os.pathsep.join((str(tmp_path / "bin"), env["PATH"]))
-    reader = Reader(tmp_path / "cluster", {**env, "PATH": path}, nodes.controller)
+    reader = Reader(tmp_path / "cluster", env, nodes.controller)
     for step in steps:
         reader.finds(step)
 

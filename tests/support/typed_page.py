@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +13,34 @@ from pathlib import Path
 from recorded_session import Shown, difference, shown_in
 from terminal_session import TerminalSession
 
+from clusterctl import core_wheel
+
 _ANSWERED = re.compile(r"\[y/N\] (\w+)$", re.MULTILINE)
 _QUESTION = r"\[y/N\]"
 COLUMNS = 100
 LINES = 300
 LIMIT_S = 2400.0
 """The longest that a command of a page may take (s), on a busy machine too."""
+
+
+def installer(home: Path) -> dict[str, str]:
+    """Return the environment in which README's installation takes seconds, and its command is found.
+
+    uv is that beside this Python. It installs below ``home``, and takes the wheel of collective_core that this Python
+    has installed instead of compiling the library a second time.
+    """
+    (home / "wheels").mkdir()
+    core_wheel.installed().write(home / "wheels")
+    path = (str(home / "bin"), str(Path(sys.executable).parent), os.environ["PATH"])
+    return {
+        "UV_TOOL_DIR": str(home / "tools"),
+        "UV_TOOL_BIN_DIR": str(home / "bin"),
+        "UV_NO_SOURCES": "1",
+        "UV_FIND_LINKS": str(home / "wheels"),
+        "UV_PYTHON": sys.executable,
+        "UV_PYTHON_DOWNLOADS": "never",
+        "PATH": os.pathsep.join(path),
+    }
 
 
 @dataclass
