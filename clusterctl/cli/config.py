@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from clusterctl.cli import console
 from clusterctl.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from clusterctl.documents.config import ConfigSetting
 
 app = typer.Typer(help="Show clusterctl's own settings.", no_args_is_help=True)
 _OPTIONS = {"fanout": "--fanout", "CLUSTERCTL_INVENTORY": "INVENTORY, -i", "CLUSTERCTL_RUNS": "--runs"}
@@ -49,7 +54,7 @@ def show(as_json: JsonOption = False) -> None:
             Config(file=str(path), file_exists=is_there(path), settings=tuple(settings)).document()
         )
         return
-    rows = [(one.name, _number(one.value), one.origin, one.help) for one in settings]
+    rows = [(one.name, _number(one.value), _from(one), one.help) for one in settings]
     width = console.width()
     table = columns(("setting", "value", "from", "meaning"), rows, left=(0, 1, 2, 3))
     if width is not None and not fits(table, width):
@@ -58,6 +63,11 @@ def show(as_json: JsonOption = False) -> None:
         table = f"{short}\n\n{meanings}"
     console.data(table, look="settings")
     console.talk(f"configuration file: {path}{'' if is_there(path) else ' (does not exist)'}")
+
+
+def _from(setting: ConfigSetting) -> str:
+    """Return what set the value; a variable that the first column names already is ``environment``."""
+    return "environment" if setting.origin == f"${setting.name}" else setting.origin
 
 
 def _number(value: int | float | str) -> str:

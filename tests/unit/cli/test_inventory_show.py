@@ -138,7 +138,8 @@ def test_config_show_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, cap
     monkeypatch.setattr("clusterctl.cli.console.width", lambda: 80)
     assert main(["config", "show"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "    known host keys (from: $CLUSTERCTL_KNOWN_HOSTS)" in lines
+    row = "CLUSTERCTL_KNOWN_HOSTS    /etc/ssh/hosts-of-the-cluster/known_hosts  environment"
+    assert row in lines and "CLUSTERCTL_KNOWN_HOSTS    known host keys" in lines
     assert max(map(len, lines)) <= 80
 
 
