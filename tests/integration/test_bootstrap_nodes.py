@@ -253,7 +253,7 @@ def test_a_dry_run_and_an_undo_without_a_run_touch_nothing(sshd_farm, run_cluste
     done = run_clusterctl("bootstrap", "--dry-run", "--json", inventory, env=farm.env)
     document = json.loads(done.stdout)
     assert document["schema"] == "clusterctl.bootstrap/1"
-    assert list(document) == ["schema", "run", "nodes", "summary"]
+    assert list(document) == ["schema", "run", "nodes", "summary", "ready_to_launch"]
     assert list(document["summary"]) == ["changed", "failed", "not_done", "planned", "unreachable"]
     assert document["summary"]["changed"] == 0
     assert [n["reachable"] for n in document["nodes"]] == [True, True]

@@ -70,7 +70,7 @@ def test_bootstrap_brings_what_a_bench_needs_and_undo_takes_it_back(bare: Bare) 
     assert core_wheel.carried() is not None
     before = [node.files() for node in bare.mesh.nodes]
     checked = bare.clusterctl("check", *ONLY, expect=1)
-    assert "ready to launch: no (ssh-mesh, python; bootstrap fixes them; " in checked
+    assert "ready to launch: no (bootstrap fixes ssh-mesh, python; " in checked
     done = bare.clusterctl("bootstrap", "--yes", *ONLY)
     assert "met: names, ssh-mesh, python" in done
     checked = bare.clusterctl("check", *ONLY)

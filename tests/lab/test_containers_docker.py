@@ -135,7 +135,7 @@ def test_containers_are_nodes_and_down_leaves_nothing(distributed, command, inve
     for one, other in (NODES, NODES[::-1]):
         answer = command("exec", "--limit", one, "--json", "--", "ssh", other, "uname", "-n")
         assert answer["nodes"][0]["stdout"] == f"{other}\n"
-    checked = command("check", str(run / "containers.yaml"), "--only", "memlock", "--json", code=1)
+    checked = command("check", str(run / "containers.yaml"), "--only", "memlock", "--json")
     assert [node["reachable"] for node in checked["nodes"]] == [True, True]
     refused = command("up", str(inventory), code=10).stderr
     assert "a container named cluster.ctl already exists" in refused
