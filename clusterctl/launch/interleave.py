@@ -4,48 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from clusterctl.benchmarks.base import Fault
 from clusterctl.launch import failure
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.measure import Measurement
-from clusterctl.launch.measured import Measured, PartlyMeasured
+from clusterctl.launch.measured import Interleaved, Measured, PartlyMeasured, Repeated
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
 from clusterctl.launch.variants import Variant
 from clusterctl.launch.viewer import Turn, spoken
-
-
-@dataclass(frozen=True, slots=True)
-class Repeated:
-    """Hold one variant and the results of its repeats."""
-
-    variant: Variant
-    runs: tuple[Measured, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Interleaved:
-    """Hold all variants of one run in the requested order; the first fault ended the run."""
-
-    request: Request
-    variants: tuple[Repeated, ...]
-    repeats: int
-    faults: tuple[Fault, ...]
-
-    @property
-    def launches(self) -> tuple[dict[str, Any], ...]:
-        """Return every launch in the form of launch.json, with its variant and repeat."""
-        return tuple(
-            {"variant": repeated.variant.name, "repeat": number, **launch}
-            for repeated in self.variants
-            for number, measured in enumerate(repeated.runs, 1)
-            for launch in measured.launches
-        )
 
 
 def request_of(request: Request, variant: Variant, variants: Sequence[Variant]) -> Request:

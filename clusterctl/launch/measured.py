@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clusterctl.benchmarks.base import Fault, RankProof
 from clusterctl.benchmarks.collective import CollectiveSweep, program_of
@@ -20,13 +20,10 @@ from clusterctl.launch.plan import RequestPlan
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.slow_parts import SlowPart
-from clusterctl.launch.variants import tunes
+from clusterctl.launch.variants import Variant, tunes
 from clusterctl.trust.health import FleetHealth
 from clusterctl.trust.paths import RankPath
 from clusterctl.trust.usage import RankUsage
-
-if TYPE_CHECKING:
-    from clusterctl.launch.interleave import Interleaved
 
 _PROGRAMS = ("nccl-tests", "collective_core")
 
@@ -71,6 +68,34 @@ class Measured:
     """The numbers of ranks of a training that are too few to use the variant's settings."""
     health: FleetHealth | None = None
     """What happened to the hardware of the nodes during the run; None if no rank was started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Hold one variant and the results of its repeats."""
+
+    variant: Variant
+    runs: tuple[Measured, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Interleaved:
+    """Hold all variants of one run in the requested order; the first fault ended the run."""
+
+    request: Request
+    variants: tuple[Repeated, ...]
+    repeats: int
+    faults: tuple[Fault, ...]
+
+    @property
+    def launches(self) -> tuple[dict[str, Any], ...]:
+        """Return every launch in the form of launch.json, with its variant and repeat."""
+        return tuple(
+            {"variant": repeated.variant.name, "repeat": number, **launch}
+            for repeated in self.variants
+            for number, measured in enumerate(repeated.runs, 1)
+            for launch in measured.launches
+        )
 
 
 class PartlyMeasured(KeyboardInterrupt):

@@ -19,7 +19,7 @@ from clusterctl.documents.bench import (
     VariantResult,
     VariantRow,
 )
-from clusterctl.launch.interleave import Interleaved, Repeated
+from clusterctl.launch.measured import Interleaved, Repeated
 from clusterctl.results import noise, proofs
 from clusterctl.results.model import average_busbw, fault_document, from_measured, status_of
 

@@ -122,9 +122,9 @@ def measure(
     from clusterctl.cli.bench.live import LiveRun
     from clusterctl.documents.launch import Artifacts, Command, Launch
     from clusterctl.inventory.recorded import recorded
-    from clusterctl.launch.interleave import Interleaved, interleave
+    from clusterctl.launch.interleave import interleave
     from clusterctl.launch.measure import Measurement
-    from clusterctl.launch.measured import Measured, PartlyMeasured
+    from clusterctl.launch.measured import Interleaved, Measured, PartlyMeasured
     from clusterctl.report.known_errors.run_logs import cause_in
     from clusterctl.results.model import from_measured
     from clusterctl.results.variants import from_interleaved

@@ -10,7 +10,7 @@ import result_documents
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.documents.bench import BenchStatus
-from clusterctl.launch.interleave import Interleaved, Repeated
+from clusterctl.launch.measured import Interleaved, Repeated
 from clusterctl.launch.variants import Variant
 from clusterctl.report import bench_junit, bench_prometheus
 from clusterctl.report.html import run_page

@@ -9,8 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from clusterctl.benchmarks.base import RankProof
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import RankRate, Training, TrainingRun
-from clusterctl.launch.interleave import Interleaved, Repeated
-from clusterctl.launch.measured import Measured, TrainingPoint
+from clusterctl.launch.measured import Interleaved, Measured, Repeated, TrainingPoint
 from clusterctl.launch.request import Request
 from clusterctl.launch.variants import parse_variants
 from clusterctl.report import bench_csv, bench_prometheus

@@ -12,8 +12,7 @@ from clusterctl.benchmarks.perf_output import Half, Row, Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
 from clusterctl.launch.fast_path import Trust
-from clusterctl.launch.interleave import Interleaved, Repeated
-from clusterctl.launch.measured import Measured, TrainingPoint
+from clusterctl.launch.measured import Interleaved, Measured, Repeated, TrainingPoint
 from clusterctl.launch.request import Request
 from clusterctl.launch.variants import Variant
 from clusterctl.report import bench_csv
