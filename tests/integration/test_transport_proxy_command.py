@@ -106,7 +106,12 @@ def test_a_command_that_ends_is_named_with_its_status_and_its_words_at_once(
     behind, command, said, monkeypatch
 ):
     attempts, connected = [], SshSession._connected
-    monkeypatch.setattr(SshSession, "_connected", lambda *given: attempts.append(given) or connected(*given))
+
+    def counted(*given, **named):
+        attempts.append(given)
+        return connected(*given, **named)
+
+    monkeypatch.setattr(SshSession, "_connected", counted)
     found = failure(behind(command).run, ("true",))
     assert found.kind is FailureKind.UNREACHABLE and f"its ProxyCommand {said}" in found.message
     assert len(attempts) == 1, "tried again although it cannot help"
