@@ -133,7 +133,7 @@ def test_each_takes_back_the_latest_run_of_every_node(fleet):
     assert "Next: clusterctl undo " in done.stderr and "--dry-run" not in done.stderr
     assert done.returncode == 1
     said = " ".join(done.stdout.split())
-    assert f"{second} is the newest run of the nodes that were read." in said
+    assert f"{second} is the newest run of the nodes that were read; not read: " in said
     assert "not read: node01, node03 (left out by --limit)" in said
     assert "failed: 0, planned: 1, unreachable: 1 node (node01)" in done.stdout
     done = fleet.undo("--each", "--json", "--limit", "node[02-04]")

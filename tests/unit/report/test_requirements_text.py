@@ -32,8 +32,7 @@ def test_show_tells_what_why_how_and_where() -> None:
         ),
         (
             "  why        ranks that use RDMA lock the memory that they register; with the usual limit of 8 MiB"
-            " registration fails, and NCCL falls back to TCP sockets without an error; a node without RDMA devices"
-            " and GPUs does not need it, unless the inventory sets a number"
+            " registration fails, and NCCL falls back to TCP sockets without an error"
         ),
         "  bootstrap  writes a file in limits.d and a drop-in for sshd",
         "  undo       restores both files, and restarts sshd",
