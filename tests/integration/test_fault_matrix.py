@@ -19,7 +19,7 @@ from clusterctl.apply.journal import Options, RunJournal
 from clusterctl.apply.undo import Undo
 from clusterctl.errors import ConfigError, PlanError
 from clusterctl.inventory import load
-from clusterctl.requirements.steps import MakeVenv, Reboot, Step
+from clusterctl.requirements.steps import Reboot, Step
 from clusterctl.rundir import RunDir
 
 
@@ -169,8 +169,7 @@ def test_the_connection_dies_at_every_step(fleet, tmp_path, monkeypatch):
     prepared = bootstrap.prepare(engine, inventory, Options(), run)
     bootstrap.apply(engine, prepared, run)
     steps = prepared.plan.of(nodes[0].name).steps
-    # An environment of Python takes a machine of its own: test_bootstrap_python.py kills its installation.
-    assert {type(planned.step) for planned in steps} == {*get_args(Step)} - {MakeVenv, Reboot}
+    assert {type(planned.step) for planned in steps} == {*get_args(Step)} - {Reboot}
     after = {node.name: node.after() for node in nodes}
     _undo(engine, inventory)
     sides = [(number, event) for number in range(1, len(steps) + 1) for event in ("begin", "changed")]

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from apt_stand_in import APT_GET, DPKG_QUERY
+from python_stand_in import PYTHON
 from sshd_farm import Farm, SshdNode, wait_for_listeners
 
 from clusterctl.apply.engine import Engine
@@ -28,6 +29,7 @@ from clusterctl.requirements.steps import (
     EnableUnit,
     InstallPackages,
     LoadModule,
+    MakeVenv,
     PutTree,
     RestartUnit,
     SetRegister,
@@ -91,6 +93,7 @@ fi
 exec {sync} "$@\""""
 
 
+MARK_OF_VENV = "opt/venv/.clusterctl-venv"
 _HELD = ("state", "root", "modules", "packages")
 
 
@@ -172,6 +175,8 @@ class FaultNode:
             if stat.S_ISREG(info.st_mode):
                 content, when = path.read_bytes(), int(info.st_mtime)
             name = str(path.relative_to(self.root))
+            if name == MARK_OF_VENV and isinstance(content, bytes):
+                content = content.partition(b"\n")[2]  # behind the run that made it
             # Values stand for files of sysfs and for registers, marks of units for systemd: none keeps a time.
             kept = when if name not in ("value", "register", "units/enabled", "units/active") else 0
             found[name] = (info.st_mode, info.st_uid, info.st_gid, content, kept)
@@ -248,6 +253,8 @@ def furnish(node: FaultNode) -> None:
     node.program("setpci", SETPCI.format(register=root / "register", fresh=node.folder / "register.new"))
     node.program("modprobe", MODPROBE)
     (node.folder / "packages/present").touch()
+    (node.folder / "python3").write_text(PYTHON)
+    (node.folder / "python3").chmod(0o755)
     for name, body in (("apt-get", APT_GET), ("dpkg-query", DPKG_QUERY)):
         node.program(name, body.format(db=node.folder / "packages", state=STATE))
 
@@ -285,6 +292,7 @@ class Everything:
             EnableUnit("a unit", "x.service"),
             Command("a command", ("touch", mark), ("rm", "-f", mark), ("test", "-e", mark)),
             RestartUnit("a restart", "x.service"),
+            MakeVenv("a venv", f"{root}/opt/venv", f"{root.parent}/python3", "made a", "", ("a",)),
             WriteBlock("a block in a new file", f"{root}/last", "mesh", "last\n", mode=0o600),
         )
 

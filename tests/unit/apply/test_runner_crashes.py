@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from python_stand_in import PYTHON
 from soak import SOAK
 
 from clusterctl.requirements.steps import Command, MakeVenv, PutTree, WriteFile, WriteValue
@@ -26,15 +27,6 @@ PRELUDE = """
 TICK=0
 tick() { TICK=$((TICK + 1)); [ "$TICK" != "$CRASH_AT" ] || { kill -9 $$; exit 137; }; }
 """ + "".join(f"""{name}() {{ tick; command {name} "$@"; }}\n""" for name in COUNTED)
-
-# Stands for an interpreter: it makes an environment with itself in it, and installs a file.
-PYTHON = """\
-#!/bin/sh
-case $2 in
-  venv) mkdir -p "$3/bin" && cp "$0" "$3/bin/python3" ;;
-  pip) : >"${0%/bin/python3}/installed" ;;
-esac
-"""
 
 COUNT = '; tick; record 0 note "$TICK"\n'
 
