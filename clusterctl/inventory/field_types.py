@@ -57,7 +57,8 @@ RequirementName = Annotated[
     WithJsonSchema({"type": "string", "enum": list(REQUIREMENT_NAMES)}),
 ]
 
-NodeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$")]
+NODE_NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$"
+NodeName = Annotated[str, StringConstraints(pattern=NODE_NAME)]
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 PciSelector = Annotated[
     str,
@@ -92,6 +93,15 @@ def address_problem(text: str) -> str | None:
             return f"{text!r} is not a valid address; remove the leading zeros, which make a number octal"
         return f"{text!r} is not a valid IPv{6 if ':' in text else 4} address"
     return None
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is an IP address."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def canonical_address(text: str) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from pydantic import TypeAdapter, ValidationError
 
 from clusterctl.errors import UsageError
 from clusterctl.inventory import nodeset, shapes, yaml_source
-from clusterctl.inventory.field_types import Address, User, address_problem, canonical_address
+from clusterctl.inventory.field_types import Address, User, address_problem, canonical_address, is_address
 from clusterctl.inventory.model import Inventory, Node
 
 _USER: TypeAdapter[str] = TypeAdapter(User)
@@ -28,7 +27,7 @@ def looks_like_targets(text: str) -> bool:
     """
     if yaml_source.FILE_NAME.search(text):
         return False
-    return any(mark in text for mark in "@[,") or _PORT.search(text) is not None or _is_address(text)
+    return any(mark in text for mark in "@[,") or _PORT.search(text) is not None or is_address(text)
 
 
 def inventory_of(text: str) -> Inventory:
@@ -114,13 +113,5 @@ def _accepts(adapter: TypeAdapter[str], text: str) -> bool:
     try:
         adapter.validate_python(text)
     except ValidationError:
-        return False
-    return True
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
         return False
     return True

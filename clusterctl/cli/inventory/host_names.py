@@ -6,16 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+from clusterctl.inventory.field_types import NODE_NAME, is_address
 from clusterctl.transport.base import HostMap
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.imports.found import ImportedInventory
 
-_NAME = re.compile("[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+_NAME = re.compile(NODE_NAME)
 _OF_NO_NODE = ("localhost", "localhost.localdomain")
 
 
@@ -50,17 +50,9 @@ def _chosen(found: ImportedInventory, facts: Mapping[str, NodeFacts]) -> Iterato
     for node in found.nodes:
         host = hosts.get(node.name, "")
         name = host.partition(".")[0] if short[host.partition(".")[0]] == 1 else host
-        if _is_address(node.address or node.name) and whole[host] == 1 and _fits(name) and name not in given:
+        if is_address(node.address or node.name) and whole[host] == 1 and _fits(name) and name not in given:
             yield node.name, name
 
 
 def _fits(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None and name.lower() not in _OF_NO_NODE and not _is_address(name)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
+    return _NAME.fullmatch(name) is not None and name.lower() not in _OF_NO_NODE and not is_address(name)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
 
+from clusterctl.inventory.field_types import is_address
 from clusterctl.inventory.imports.found import split_outside
 
 _BETWEEN = re.compile(r"[\s,;|]+")
@@ -24,7 +24,7 @@ def problem(text: str) -> str | None:
         return f"{lines[0][0]}: {lines[0][1][:60]!r} looks like the heading of a table"
     for number, line in lines:
         fields = [field.strip() for field in split_outside(line) if field.strip()]
-        addresses = sum(map(_is_address, fields))
+        addresses = sum(map(is_address, fields))
         if len(fields) > 1 and (any(map(str.isdecimal, fields)) or 0 < addresses < len(fields)):
             return f"{number}: {line[:60]!r} looks like fields of one node, not like names of several nodes"
     return None
@@ -33,11 +33,3 @@ def problem(text: str) -> str | None:
 def _is_heading(line: str) -> bool:
     words = [word.strip("\"'") for word in _BETWEEN.split(line)]
     return any(map(_WHO.fullmatch, words)) and all(_WHO.fullmatch(w) or _WHAT.fullmatch(w) for w in words)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
