@@ -100,7 +100,7 @@ class Measurement:
     def run(self) -> Measured:
         """Measure; problems on the nodes are returned as faults.
 
-        Raise PartlyMeasured if a person interrupts a training of which points are finished.
+        Raise PartlyMeasured if a person interrupts a training that has finished points.
         """
         measured = self._measured()
         if any(fault.kind is FaultKind.INTERRUPTED for fault in measured.faults):

@@ -99,7 +99,7 @@ class Interleaved:
 
 
 class PartlyMeasured(KeyboardInterrupt):
-    """A person interrupted a measurement of which a part was finished; ``measured`` holds that part."""
+    """A person interrupted a measurement; ``measured`` holds the part that was finished."""
 
     def __init__(self, measured: Measured | Interleaved) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", s
 
 @pytest.fixture(params=["mpirun", "torchrun"])
 def ranks(request, tier_unavailable):
-    """Run the program as three ranks under a real launcher, of which rank 1 lies."""
+    """Run the program as three ranks under a real launcher; rank 1 lies."""
     if request.param == "mpirun" and shutil.which("mpirun") is None:
         tier_unavailable("mpirun is not installed (apt-get install openmpi-bin)")
 

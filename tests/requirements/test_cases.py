@@ -5,8 +5,8 @@ what the inventory says of it (``node``), and what must come out (``expect``: st
 the warnings, and the steps, each as its kind and what it changes; INSTALL is the command that installs a built
 module, and a script of several lines is shown by its name and arguments). ``peers`` says how other nodes of the
 fleet differ from this one; ``everyone`` says what the inventory says of all nodes, and ``nodes`` what it says of single
-other ones. A node of ``nodes`` that is no peer is out of sight. ``launcher`` is the inventory's; ``core`` is what the
-controller's collective_core runs on (CPU and glibc), or null if it has none.
+other ones. The facts of a node of ``nodes`` that is no peer are unknown. ``launcher`` is the inventory's; ``core`` is
+what the controller's collective_core runs on (CPU and glibc), or null if it has none.
 """
 
 from __future__ import annotations

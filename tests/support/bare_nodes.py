@@ -51,7 +51,7 @@ exec chroot . /usr/sbin/sshd -D -e -o UseDNS=no
 
 
 def missing() -> str | None:
-    """Return why there can be no such nodes here, or None."""
+    """Return what this machine lacks for such nodes, or None."""
     if shutil.which("dpkg-scanpackages") is None:
         return "dpkg-scanpackages is not installed (apt-get install dpkg-dev)"
     return bridged_nodes.missing()

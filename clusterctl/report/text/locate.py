@@ -100,7 +100,7 @@ def entries(found: Locate) -> list[LocateEntry]:
 
 
 def _ends_differ(found: Locate, rails: int) -> Iterator[LocateEntry]:
-    """Yield the nodes that report other rates than their partners, then the pairs of which either may be wrong."""
+    """Yield the nodes that report other rates than their partners, then the pairs in which either node may be wrong."""
     by_fault = grouped((one.at_fault, one) for one in found.ends_differ)
     for node, pairs in by_fault.items():
         if node is None:

@@ -106,8 +106,8 @@ inline Control initial_control(uint32_t first_epoch) {
 // Why an operation ended early. The first one of a handle counts.
 enum class Failure : uint32_t { kNone = 0, kTimeout = 1, kAborted = 2, kDesync = 3 };
 
-// In host memory that the device maps. The device writes `failure` last. One load of the first two words, of which either
-// is set after a failure, is the host's check of an operation.
+// In host memory that the device maps. The device writes `failure` last. After a failure one of the first two words is
+// set: one load of both is the host's check of an operation.
 struct alignas(8) HostWords {
   uint32_t abort;
   uint32_t failure;

@@ -112,7 +112,7 @@ def _packed(obj: object) -> bytes:
 
 
 def _unpacked(packed: bytes) -> Any:
-    # Horovod's objects are pickles: whoever calls these functions trusts the code of all ranks.
+    # Horovod's objects are pickles: a program that calls these functions trusts the code of all ranks.
     return torch.load(io.BytesIO(packed), map_location="cpu", weights_only=False)
 
 
