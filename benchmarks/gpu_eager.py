@@ -22,10 +22,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
-import socket
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -34,6 +31,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+
+import gpu_ranks  # noqa: E402
 
 SIZES = "1024,65536,1048576"
 CALLS, CALLS_OF_GLOO = 50, 10
@@ -81,17 +80,7 @@ def rank_main(names: list[str], sizes: list[int]) -> None:
     import torch
     import torch.distributed as dist
 
-    from clusterctl.workloads import shared_gpu
-
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    gpus = torch.cuda.device_count()
-    device = torch.device("cuda", rank % gpus)
-    torch.cuda.set_device(device)
-    if size > gpus:
-        shared_gpu.prepare_nccl(
-            shared_gpu.nccl_version(shared_gpu.loaded_nccl()),
-            host="gpu", local_rank=rank, gpus=1, per_gpu=-(-size // gpus),
-        )  # fmt: skip
+    rank, size, device = gpu_ranks.device_of_rank(uses_nccl=True)
     dist.init_process_group("gloo")
     groups = {
         name: dist.group.WORLD if name == "gloo" else dist.new_group(backend=name.partition("+")[0])
@@ -125,11 +114,8 @@ def rank_main(names: list[str], sizes: list[int]) -> None:
                     if round_ > 0:
                         found[mode][size_bytes][name].append(statistics.median(times))
     if rank == 0:
-        described = {
-            "gpu": torch.cuda.get_device_name(device), "gpus": min(gpus, size), "torch": torch.__version__,
-            "nccl": ".".join(map(str, torch.cuda.nccl.version())),  # type: ignore[no-untyped-call]
-            "path": collective_core.torch.describe(groups["ccore"])["cuda_path"],
-        }  # fmt: skip
+        path = collective_core.torch.describe(groups["ccore"])["cuda_path"]
+        described = {**gpu_ranks.machine(device, size), "path": path}
         print(json.dumps({"machine": described, "us": found}), flush=True)
     dist.barrier()
     dist.destroy_process_group()
@@ -137,35 +123,9 @@ def rank_main(names: list[str], sizes: list[int]) -> None:
 
 def launch(ranks: int, names: tuple[str, ...], sizes: str, variables: dict[str, str]) -> dict[str, Any]:
     """Return what rank 0 printed; SystemExit if a rank failed."""
-    from collective_core import locations
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    library = str(locations.library_path().with_name("libcollective_core_nccl.so"))
-    preloaded = {"LD_PRELOAD": ":".join(filter(None, (library, os.environ.get("LD_PRELOAD"))))}
-    shared = {
-        **os.environ,
-        **variables,
-        **(preloaded if "nccl+ccore" in names else {}),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": str(ranks),
-    }
-    words = (sys.executable, __file__, "--rank-of", ",".join(names), "--sizes", sizes)
-    with contextlib.ExitStack() as ending:
-        processes = []
-        for rank in range(ranks):
-            process = subprocess.Popen(
-                words, env={**shared, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True
-            )
-            ending.callback(process.kill)
-            processes.append(process)
-        outputs = [process.communicate(timeout=LIMIT_S)[0] for process in processes]
-    if codes := [process.returncode for process in processes if process.returncode]:
-        raise SystemExit(f"ranks with {', '.join(names)} ended with {codes}")
-    found: dict[str, Any] = json.loads(outputs[0].splitlines()[-1])
-    return found
+    words = ("--rank-of", ",".join(names), "--sizes", sizes)
+    before_nccl = "nccl+ccore" in names
+    return gpu_ranks.answer_of(words, ranks, variables, before_nccl=before_nccl, limit_s=LIMIT_S)
 
 
 def print_tables(launches: list[dict[str, Any]], sizes: list[int]) -> None:

@@ -20,8 +20,6 @@ import argparse
 import contextlib
 import json
 import math
-import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -31,6 +29,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+
+import gpu_ranks  # noqa: E402
 
 MODELS = ("resnet50", "bert-large", "llama")
 VARIANTS = ("nccl", "ccore", "nccl+ccore", "gloo")
@@ -78,17 +78,7 @@ def rank_main(name: str, variant: str, *, quick: bool) -> None:
     import torch
     import torch.distributed as dist
 
-    from clusterctl.workloads import shared_gpu
-
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    gpus = torch.cuda.device_count()
-    device = torch.device("cuda", rank % gpus)
-    torch.cuda.set_device(device)
-    if size > gpus and variant.startswith("nccl"):
-        shared_gpu.prepare_nccl(
-            shared_gpu.nccl_version(shared_gpu.loaded_nccl()),
-            host="gpu", local_rank=rank, gpus=1, per_gpu=-(-size // gpus),
-        )  # fmt: skip
+    rank, size, device = gpu_ranks.device_of_rank(uses_nccl=variant.startswith("nccl"))
     dist.init_process_group(variant.partition("+")[0])
     torch.manual_seed(20)
     torch.backends.cudnn.benchmark = True
@@ -122,10 +112,7 @@ def rank_main(name: str, variant: str, *, quick: bool) -> None:
         dist.all_reduce(took, dist.ReduceOp.MAX)
         rates.append(size * task.batch_size * steps / float(took[0]))
     if rank == 0:
-        machine = {
-            "gpu": torch.cuda.get_device_name(device), "gpus": min(gpus, size), "torch": torch.__version__,
-            "nccl": ".".join(map(str, torch.cuda.nccl.version())),  # type: ignore[no-untyped-call]
-        }  # fmt: skip
+        machine = gpu_ranks.machine(device, size)
         print(json.dumps({"machine": machine, "rates": rates, "loss": float(took[1])}), flush=True)
     dist.barrier()
     dist.destroy_process_group()
@@ -135,48 +122,13 @@ def launch(
     ranks: int, model: str, variant: str, *, quick: bool, variables: dict[str, str]
 ) -> dict[str, Any] | None:
     """Return what rank 0 printed; None if the ranks did not end in time. SystemExit if a rank failed."""
-    from collective_core import locations
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    library = str(locations.library_path().with_name("libcollective_core_nccl.so"))
-    preloaded = {"LD_PRELOAD": ":".join(filter(None, (library, os.environ.get("LD_PRELOAD"))))}
-    shared = {
-        **os.environ,
-        **variables,
-        **(preloaded if variant == "nccl+ccore" else {}),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": str(ranks),
-    }
-    words = [
-        sys.executable,
-        __file__,
-        "--models",
-        model,
-        "--rank-of",
-        variant,
-        *(["--quick"] if quick else []),
-    ]
-    with contextlib.ExitStack() as ending:
-        processes = []
-        for rank in range(ranks):
-            process = subprocess.Popen(
-                words, env={**shared, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True
-            )
-            ending.callback(process.kill)
-            processes.append(process)
-        end = time.monotonic() + LIMIT_S
-        try:
-            outputs = [process.communicate(timeout=end - time.monotonic())[0] for process in processes]
-        except subprocess.TimeoutExpired:
-            print(f"{model} with {variant}: the ranks did not end within {LIMIT_S} s", flush=True)
-            return None
-    if codes := [process.returncode for process in processes if process.returncode]:
-        raise SystemExit(f"{model} with {variant}: ranks ended with {codes}")
-    found: dict[str, Any] = json.loads(outputs[0].splitlines()[-1])
-    return found
+    words = ("--models", model, "--rank-of", variant, *(["--quick"] if quick else []))
+    before_nccl = variant == "nccl+ccore"
+    try:
+        return gpu_ranks.answer_of(words, ranks, variables, before_nccl=before_nccl, limit_s=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        print(f"{model} with {variant}: the ranks did not end within {LIMIT_S} s", flush=True)
+        return None
 
 
 def print_row(model: str, launches: dict[str, list[dict[str, Any]]]) -> float:
