@@ -6,10 +6,7 @@ installation takes the wheel of collective_core that this Python has, instead of
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +16,7 @@ import debian_base
 import guest_state
 import pytest
 from recorded_session import shown_in
-from typed_page import Reader, installer
+from typed_page import Reader, installer, lab_ends, path_with
 
 from clusterctl.lab import containers
 
@@ -52,7 +49,7 @@ def env(nodes: bare_nodes.BareNodes) -> Iterator[dict[str, str]]:
         yield {
             "CLUSTERCTL_SSH_CONFIG": str(nodes.farm.directory / "ssh_config"),
             "CLUSTERCTL_KNOWN_HOSTS": str(known_hosts),
-            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+            "PATH": path_with(),
         }
 
 
@@ -98,17 +95,13 @@ def test_the_guide_of_a_first_cluster_is_what_happens(
 
 
 def test_the_guide_of_containers_is_what_happens(docker_engine: None, tmp_path: Path) -> None:
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     with containers.engine() as client:
         had = {tag for image in client.images.list() for tag in image.tags}
         if BASE not in had:
             client.images.get(debian_base.ensure(client)).tag(BASE)
         try:
-            Reader(tmp_path, {"PATH": path}).follows(CONTAINERS)
+            with lab_ends(tmp_path):
+                Reader(tmp_path, {"PATH": path_with()}).follows(CONTAINERS)
         finally:
-            subprocess.run(
-                (Path(sys.executable).with_name("clusterctl"), "lab", "down"),
-                cwd=tmp_path, capture_output=True, timeout=300, check=False,
-            )  # fmt: skip
             for tag in {BASE, "train:1"} - had:
                 client.images.remove(tag)

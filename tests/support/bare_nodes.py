@@ -98,7 +98,7 @@ def bare_nodes(count: int, network: str = "10.0.0", prefix: str = "gpu") -> Iter
         farm.authorized_keys.write_text(sshd_farm.public_key(farm.identity_file) + "\n")
         (directory / "ssh_config").write_text(f"Host {network}.*\n  IdentityFile {farm.identity_file}\n")
         repository = _repository(image.packages, directory / "debian")
-        _space(hub, spaces)
+        bridged_nodes.add_space(hub, spaces)
         for words in (
             ("link", "add", "br0", "type", "bridge"),
             ("addr", "add", f"{network}.254/24", "dev", "br0"),
@@ -107,7 +107,7 @@ def bare_nodes(count: int, network: str = "10.0.0", prefix: str = "gpu") -> Iter
             bridged_nodes.run("ip", "-n", hub, *words)
         for index in range(1, count + 1):
             space, name, address = f"{token}-{index}", f"{prefix}{index:02d}", f"{network}.{index}"
-            _space(space, spaces)
+            bridged_nodes.add_space(space, spaces)
             bridged_nodes.join(space, hub, 0, index, address, _MBIT)
             folder = directory / name
             folder.mkdir()
@@ -127,12 +127,6 @@ def bare_nodes(count: int, network: str = "10.0.0", prefix: str = "gpu") -> Iter
         farm.stop()
         for space in spaces:
             bridged_nodes.run("ip", "netns", "del", space)
-
-
-def _space(name: str, spaces: list[str]) -> None:
-    bridged_nodes.run("ip", "netns", "add", name)
-    spaces.append(name)
-    bridged_nodes.run("ip", "-n", name, "link", "set", "lo", "up")
 
 
 def _repository(packages: Path, folder: Path) -> Path:

@@ -67,9 +67,7 @@ def bridged_nodes(rates_mbit: Sequence[float | Sequence[float]]) -> Iterator[Far
         run("ip", "link", "set", token, "up")
         for index, rates in enumerate(rails, start=1):
             space, address = f"{token}-{index}", f"10.214.{third}.{index}"
-            run("ip", "netns", "add", space)
-            spaces.append(space)
-            run("ip", "-n", space, "link", "set", "lo", "up")
+            add_space(space, spaces)
             for rail, rate in enumerate(rates):
                 join(space, hub, rail, index, f"10.{214 + rail}.{third}.{index}", rate)
             node = SshdNode(f"node{index:02d}", address, _PORT, directory / f"node{index:02d}.log", host_key)
@@ -90,6 +88,13 @@ def bridged_nodes(rates_mbit: Sequence[float | Sequence[float]]) -> Iterator[Far
         farm.stop()
         for space in spaces:
             run("ip", "netns", "del", space)
+
+
+def add_space(name: str, spaces: list[str]) -> None:
+    """Make a network namespace whose loopback interface is up, and add it to ``spaces``, which the caller deletes."""
+    run("ip", "netns", "add", name)
+    spaces.append(name)
+    run("ip", "-n", name, "link", "set", "lo", "up")
 
 
 def join(space: str, hub: str, rail: int, index: int, address: str, rate_mbit: float) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,21 @@ LIMIT_S = 2400.0
 """The longest that a command of a page may take (s), on a busy machine too."""
 
 
+def path_with(*folders: Path) -> str:
+    """Return a PATH with these directories, and then with that of the command beside this Python."""
+    return os.pathsep.join((*map(str, folders), str(Path(sys.executable).parent), os.environ["PATH"]))
+
+
+@contextlib.contextmanager
+def lab_ends(folder: Path) -> Iterator[None]:
+    """Take down the lab of a directory at the end, if a page's own command has not."""
+    try:
+        yield
+    finally:
+        command = (Path(sys.executable).with_name("clusterctl"), "lab", "down")
+        subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=False)
+
+
 def installer(home: Path) -> dict[str, str]:
     """Return the environment in which README's installation takes seconds, and its command is found.
 
@@ -31,7 +48,6 @@ def installer(home: Path) -> dict[str, str]:
     """
     (home / "wheels").mkdir()
     core_wheel.installed().write(home / "wheels")
-    path = (str(home / "bin"), str(Path(sys.executable).parent), os.environ["PATH"])
     return {
         "UV_TOOL_DIR": str(home / "tools"),
         "UV_TOOL_BIN_DIR": str(home / "bin"),
@@ -39,7 +55,7 @@ def installer(home: Path) -> dict[str, str]:
         "UV_FIND_LINKS": str(home / "wheels"),
         "UV_PYTHON": sys.executable,
         "UV_PYTHON_DOWNLOADS": "never",
-        "PATH": os.pathsep.join(path),
+        "PATH": path_with(home / "bin"),
     }
 
 
