@@ -119,6 +119,11 @@ def interrupted(where: str) -> Fault:
     )
 
 
+def was_interrupted(faults: Sequence[Fault]) -> bool:
+    """Return whether a person interrupted the run with these faults."""
+    return any(fault.kind is FaultKind.INTERRUPTED for fault in faults)
+
+
 def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
     """Return what stopped the launch, causes before consequences; empty if the launcher succeeded."""
     faults = [

@@ -103,7 +103,7 @@ class Measurement:
         Raise PartlyMeasured if a person interrupts a training that has finished points.
         """
         measured = self._measured()
-        if any(fault.kind is FaultKind.INTERRUPTED for fault in measured.faults):
+        if failure.was_interrupted(measured.faults):
             raise PartlyMeasured(measured)
         return replace(measured, health=self._launches.health(measured.faults, self._logs))
 

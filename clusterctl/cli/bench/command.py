@@ -99,11 +99,13 @@ def bench(
     if instead.preflight:
         raise typer.Exit(bench_preflight.run(session, requests[0], runs, label, as_json=as_json))
 
+    from clusterctl.launch.failure import was_interrupted
+
     def show(ended: bench_run.Ended) -> None:
         if not as_json:
             console.data(bench_output.render(ended.result, reports.output), look="result")
         bench_run.say_end(ended)
-        if bench_run.was_interrupted(ended.faults):
+        if was_interrupted(ended.faults):
             raise KeyboardInterrupt
 
     if instead.smoke:

@@ -122,6 +122,7 @@ def measure(
     from clusterctl.cli.bench.live import LiveRun
     from clusterctl.documents.launch import Artifacts, Command, Launch
     from clusterctl.inventory.recorded import recorded
+    from clusterctl.launch.failure import was_interrupted
     from clusterctl.launch.interleave import interleave
     from clusterctl.launch.measure import Measurement
     from clusterctl.launch.measured import Interleaved, Measured, PartlyMeasured
@@ -180,13 +181,6 @@ def _tell_interrupted(reached: str, ended: str, kept: str) -> None:
         interrupt.tell(line)
 
 
-def was_interrupted(faults: Sequence[Fault]) -> bool:
-    """Tell whether a person interrupted the run with these faults."""
-    from clusterctl.benchmarks.base import FaultKind
-
-    return any(fault.kind is FaultKind.INTERRUPTED for fault in faults)
-
-
 def _launches(request: Request, variants: int, repeats: int) -> int | None:
     """Return the number of launches of a run; None if it depends on the nodes."""
     single = request.training is None or request.np is not None
@@ -205,6 +199,7 @@ def say_without(faults: Sequence[Fault], nodes: Sequence[Node]) -> None:
 
 def say_end(ended: Ended) -> None:
     """Print to stderr the faults, their hints, and the path of the run folder."""
+    from clusterctl.launch.failure import was_interrupted
     from clusterctl.report.text import trust
     from clusterctl.report.text.failures import fault_lines
     from clusterctl.results.model import fault_document
