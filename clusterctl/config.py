@@ -45,7 +45,7 @@ class Chosen(Generic[T]):
 FANOUT = Setting("fanout", 64, "nodes contacted at once")
 CONNECT_TIMEOUT_S = Setting("connect_timeout_s", 10.0, "seconds to wait for a node to answer SSH")
 COMMAND_TIMEOUT_S = Setting("command_timeout_s", 120.0, "seconds a node may take to gather its facts")
-APPLY_TIMEOUT_S = Setting("apply_timeout_s", 1800.0, "seconds a node may take for all its changes")
+APPLY_TIMEOUT_S = Setting("apply_timeout_s", 3600.0, "seconds a node may take for all its changes")
 SETTINGS: tuple[Setting[Any], ...] = (FANOUT, CONNECT_TIMEOUT_S, COMMAND_TIMEOUT_S, APPLY_TIMEOUT_S)
 
 

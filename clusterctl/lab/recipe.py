@@ -38,7 +38,7 @@ MORE_PACKAGES = (
 # no repository.
 CARRIED_PACKAGES = (
     "pciutils", "docker.io", "chrony", "nfs-kernel-server", "nfs-common", "openmpi-bin",
-    "python3-venv", "rdma-core", "ibverbs-providers", "ibverbs-utils", "libibverbs1", "librdmacm1",
+    "rdma-core", "ibverbs-providers", "ibverbs-utils", "libibverbs1", "librdmacm1",
 )  # fmt: skip
 
 # Stock kernel, minus drivers for hardware that no lab node can have (half of its size).

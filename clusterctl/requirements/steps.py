@@ -247,7 +247,8 @@ class MakeVenv(StepKind):
 
     ``base``: the interpreter to make it with. ``content``: what the environment records of its content; one with
     another content gets what it lacks. ``wheel``: the file name of the collective_core that the controller copies to
-    the node, empty for none. ``packages``: requirements of pip, from ``index_url`` (empty: pip's own configuration).
+    the node, which is unpacked; empty for none. ``packages``: requirements of pip, from ``index_url`` (empty: pip's
+    own configuration); with any, ``base`` needs the module ensurepip.
     """
 
     description: str

@@ -137,7 +137,7 @@ DEFAULTS = {
     "ssh_own": {},
     "nfs": "absent",
     "mpi": "",
-    "python": "distribution /usr/bin/python3.11 yes yes\npython /usr/bin/python3\npython-version 3.11.2\n",
+    "python": "distribution /usr/bin/python3.11 yes yes yes\npython /usr/bin/python3\npython-version 3.11.2\n",
     "mounts": "absent",
     "disk": "absent",
     "inodes": "ok",

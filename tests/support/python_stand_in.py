@@ -3,7 +3,7 @@
 PYTHON = """\
 #!/bin/sh
 case $2 in
-  venv) mkdir -p "$3/bin" && cp "$0" "$3/bin/python3" ;;
+  venv) mkdir -p "$4/bin" && cp "$0" "$4/bin/python3" ;;
   pip) : >"${0%/bin/python3}/installed" ;;
 esac
 """

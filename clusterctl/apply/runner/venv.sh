@@ -57,16 +57,34 @@ fill_venv() { # as so_make_venv
   [ -z "$5" ] || venv_wheel=$STATE/carried/$RUN/$4/files/$5
   venv_index=$6
   shift 6
-  [ -z "$venv_is_new" ] || logged limit 900 "$venv_base" -m venv "$venv" || return 1
+  # Without pip, which takes minutes on a slow node, and which Debian has in a package of its own.
+  [ -z "$venv_is_new" ] || logged limit 300 "$venv_base" -m venv --without-pip "$venv" || return 1
   if [ -n "$venv_wheel" ]; then
     reason="the packages copied to ${venv_wheel%/*} do not match their SHA256SUMS"
     (cd "${venv_wheel%/*}" && sha256sum -c ../SHA256SUMS) || return 1
-    pip_install --no-index --no-deps --force-reinstall "$venv_wheel" && logged limit 300 "$venv/bin/python3" -c \
-      'import collective_core, ctypes; ctypes.CDLL(str(collective_core.library_path()))' || return 1
+    unpack_wheel "$venv_wheel" || return 1
   fi
-  [ $# -eq 0 ] || pip_install ${venv_index:+"--index-url=$venv_index"} "$@" || return 1
+  if [ $# -gt 0 ]; then
+    logged limit 900 "$venv/bin/python3" -m ensurepip --upgrade --default-pip || return 1
+    pip_install ${venv_index:+"--index-url=$venv_index"} "$@" || return 1
+  fi
   reason="cannot write to $venv (disk full or read-only?)"
   sync && mark_venv "$venv" "$venv_run" "$venv_holds"
+}
+
+unpack_wheel() { # WHEEL, whose sum is checked: replace the collective_core of the environment, and load its library
+  logged limit 300 "$venv/bin/python3" -c '
+import compileall, ctypes, os, pathlib, shutil, sys, sysconfig, zipfile
+packages = pathlib.Path(sysconfig.get_path("platlib"))
+for old in packages.glob("collective_core*"):
+    shutil.rmtree(old)
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    for member in wheel.infolist():
+        os.chmod(wheel.extract(member, packages), member.external_attr >> 16 & 0o755)
+compileall.compile_dir(packages / "collective_core", quiet=2)
+import collective_core
+ctypes.CDLL(str(collective_core.library_path()))
+' "$1"
 }
 
 pip_install() { # its messages would fill the reason: --quiet leaves errors

@@ -40,11 +40,12 @@ class PythonFacts(Part):
 
 @dataclass(frozen=True, slots=True)
 class DistributionPython(Part):
-    """An interpreter of the distribution: ``/usr/bin/python3.11``, and whether it can make environments (ensurepip)."""
+    """An interpreter of the distribution (``/usr/bin/python3.11``), and whether it has venv and ensurepip."""
 
     path: str
     minor: int
-    makes_environments: bool
+    has_venv: bool
+    has_ensurepip: bool
     is_default: bool
     """Whether ``/usr/bin/python3`` is this one."""
 

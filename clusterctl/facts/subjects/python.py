@@ -25,11 +25,11 @@ _LINES = frozenset(
 )
 _MOST_BASES = 32
 _RUN = re.compile(r"[A-Za-z0-9._-]{1,100}")
-_BASE = re.compile(r"(/usr/bin/python3\.(\d{1,3})) (yes|no) (yes|no)")
+_BASE = re.compile(r"(/usr/bin/python3\.(\d{1,3})) (yes|no) (yes|no) (yes|no)")
 _GLIBC = re.compile(r"(?:glibc )?(\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)")
 
-# Only the interpreter of ranks is started. Those of the distribution are recognised by their names and by the module
-# ensurepip, which Debian has in a package of its own.
+# Only the interpreter of ranks is started. Those of the distribution are recognised by their names and by two modules:
+# Debian's python3-minimal lacks venv, and ensurepip is in a package of its own.
 FRAGMENTS = (
     Fragment(
         "python",
@@ -45,10 +45,11 @@ for f in /usr/bin/python3.[0-9]*; do
   v=${{f#/usr/bin/python3.}}
   case $v in *[!0-9]*) continue ;; esac
   [ -x "$f" ] || continue
-  x=no y=no
+  w=no x=no y=no
+  if [ -d "/usr/lib/python3.$v/venv" ] || [ -d "/usr/lib64/python3.$v/venv" ]; then w=yes; fi
   if [ -d "/usr/lib/python3.$v/ensurepip" ] || [ -d "/usr/lib64/python3.$v/ensurepip" ]; then x=yes; fi
   [ ! /usr/bin/python3 -ef "$f" ] || y=yes
-  echo "distribution $f $x $y"
+  echo "distribution $f $w $x $y"
 done
 v=$(getconf GNU_LIBC_VERSION 2>/dev/null) && echo "libc $v"
 if [ -z "$PYTHON" ]; then
@@ -145,7 +146,7 @@ def _distribution(words: str) -> DistributionPython:
     found = _BASE.fullmatch(words)
     if found is None:
         raise Unparsable(f"not an interpreter of the distribution: {words[:80]!r}")
-    return DistributionPython(found[1], whole(found[2]), found[3] == "yes", found[4] == "yes")
+    return DistributionPython(found[1], whole(found[2]), *(word == "yes" for word in found.groups()[2:]))
 
 
 def parse(sections: Sections) -> Reading[NodePython]:

@@ -176,7 +176,7 @@ def _steps(
     packages = _wanted(facts, node)
     if not why and core is None and not _needs_torch(facts, node):
         why = why_no_core
-    base, why_no_base, names = _base(facts, found)
+    base, why_no_base, names = _base(facts, found, bool(packages))
     why = why or why_no_base
     if why:
         return why, ()
@@ -238,9 +238,13 @@ def _core(facts: NodeFacts, found: NodePython, fleet: Fleet) -> tuple[core_wheel
     return carried, ""
 
 
-def _base(facts: NodeFacts, found: NodePython) -> tuple[str, str, tuple[str, ...]]:
+def _base(facts: NodeFacts, found: NodePython, needs_pip: bool) -> tuple[str, str, tuple[str, ...]]:
     """Return the interpreter to make the environment with, why there is none, and the packages that bring it."""
-    able = [one for one in found.distribution if (3, one.minor) >= OLDEST and one.makes_environments]
+    able = [
+        one
+        for one in found.distribution
+        if (3, one.minor) >= OLDEST and one.has_venv and (one.has_ensurepip or not needs_pip)
+    ]
     for one in sorted(able, key=lambda one: (not one.is_default, -one.minor)):
         return one.path, "", ()
     system, manager = facts.system.os.value, facts.software.manager
@@ -259,8 +263,8 @@ def _base(facts: NodeFacts, found: NodePython) -> tuple[str, str, tuple[str, ...
     if (3, default.minor) < OLDEST if default is not None else 0 < release < first:
         name = system.pretty_name if system is not None else "the distribution"
         return "", f"the Python of {name} is older than 3.10; set `python` to a newer one", ()
-    # It depends on python3; a directory of packages need not hold what the node has.
-    return "/usr/bin/python3", "", ("python3-venv",)
+    # python3-venv brings ensurepip, and depends on python3.
+    return "/usr/bin/python3", "", ("python3-venv" if needs_pip else "python3",)
 
 
 def _major(version: str) -> int:

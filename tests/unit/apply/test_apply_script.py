@@ -14,6 +14,7 @@ from every_step import KEYS
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from clusterctl import config
 from clusterctl.apply import records, script
 from clusterctl.errors import PlanError
 from clusterctl.plan.model import NodePlan, PlannedStep
@@ -164,3 +165,10 @@ def test_undo_knows_what_the_entry_of_every_kind_must_hold(kind):
 def test_every_kind_of_step_keeps_its_key_in_journals():
     assert {type(step) for step in KEYS} == set(KIND_CLASSES)
     assert {step: script.step_key(PlannedStep("r", step)) for step in KEYS} == KEYS
+
+
+def test_a_node_reaches_the_limit_of_a_program_before_the_controller_gives_up():
+    limits = [
+        int(found) for found in re.findall(r"limit (\d+) ", script._text(*script.COMMON, *script.APPLY))
+    ]
+    assert max(limits) == 3000 < config.APPLY_TIMEOUT_S.default
