@@ -20,6 +20,7 @@ COMMON = (
     "journal.sh",
     "seal.sh",
     "files.sh",
+    "theirs.sh",
     "blocks.sh",
     "system.sh",
     "units.sh",

@@ -21,6 +21,10 @@ case $1 in
     mv -f "$key.new.pub" "$key.pub"
     ;;
   remove)
+    if read -r _ _ comment 2>/dev/null <"$key.pub" && [ "$comment" != "$4" ]; then
+      echo "$key was replaced: its comment is '$comment', not '$4'. Remove the key by hand, then undo again" >&2
+      exit 1
+    fi
     rm -f "$key" "$key.pub" "$key.new" "$key.new.pub"
     rmdir "${key%/*}" "${key%/*/*}" 2>/dev/null || :
     ;;

@@ -84,3 +84,21 @@ def test_undo_removes_it_and_the_folders_that_are_empty_then(run: Run, tmp_path:
     other.write_text("not ours")
     assert run("remove").returncode == 0
     assert other.read_text() == "not ours"
+
+
+def test_undo_leaves_a_key_that_another_hand_has_put_there(run: Run, tmp_path: Path) -> None:
+    run("make")
+    key = tmp_path / "etc" / "ssh" / "mesh.me"
+    for path in (key, key.with_name("mesh.me.pub")):
+        path.unlink()
+    generate = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "admin@here", "-f", str(key))
+    subprocess.run(generate, check=True, timeout=30)
+    before = key.read_bytes()
+    undone = run("remove")
+    assert undone.returncode == 1
+    assert "its comment is 'admin@here', not 'clusterctl-mesh:n1'" in undone.stderr
+    assert key.read_bytes() == before
+    for path in (key, key.with_name("mesh.me.pub")):
+        path.unlink()
+    assert run("remove").returncode == 0
+    assert list(tmp_path.iterdir()) == []

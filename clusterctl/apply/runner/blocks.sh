@@ -1,28 +1,30 @@
 # Steps that keep a marked block in a file that others write too: WriteBlock. Undo removes only the block.
 
-find_block() { # $target, $name -> $from and $to, the lines of its marks (0: not found); fails if they do not match
+find_block() { # $held, $name -> $from and $to, the lines of its marks (0: not found); fails if they do not match
   from=0 to=0
-  [ -f "$target" ] || return 0
+  [ -f "$held" ] || return 0
+  # An editor may have added carriage returns.
   # shellcheck disable=SC2046 # four numbers
   set -- $(begin="# BEGIN clusterctl $name" end="# END clusterctl $name" awk '
+    { sub(/\r$/, "") }
     $0 == ENVIRON["begin"] { begins++; from = NR }
     $0 == ENVIRON["end"] { ends++; to = NR }
-    END { print begins + 0, ends + 0, from + 0, to + 0 }' "$target")
+    END { print begins + 0, ends + 0, from + 0, to + 0 }' "$held")
   reason="the BEGIN and END marks of the block $name in $target do not match: repair them by hand"
   [ "$1 $2" != "0 0" ] || return 0
   [ "$1 $2" = "1 1" ] && [ "$3" -lt "$4" ] || return 1
   from=$3 to=$4
 }
 
-inside() { [ "$((to - from))" -lt 2 ] || sed -n "$((from + 1)),$((to - 1))p" "$target"; }
+inside() { [ "$((to - from))" -lt 2 ] || sed -n "$((from + 1)),$((to - 1))p" "$held"; }
 
-with() { # COMMAND...: print $target with the command's output instead of the block, or at the end
+with() { # COMMAND...: print $held with the command's output instead of the block, or at the end
   if [ "$from" -gt 0 ]; then
-    { [ "$from" -eq 1 ] || head -n "$((from - 1))" "$target"; } && "$@" && tail -n "+$((to + 1))" "$target"
+    { [ "$from" -eq 1 ] || head -n "$((from - 1))" "$held"; } && "$@" && tail -n "+$((to + 1))" "$held"
     return
   fi
-  if [ -s "$target" ]; then
-    cat "$target" && { [ -z "$(tail -c 1 "$target")" ] || echo; } || return 1
+  if [ -s "$held" ]; then
+    cat "$held" && { [ -z "$(tail -c 1 "$held")" ] || echo; } || return 1
   fi
   "$@"
 }
@@ -36,11 +38,15 @@ theirs_if_linked() { # OWNER: root must not follow a user's link to a file of an
   return 1
 }
 
+another_owner() { # OWNER: an account other than root, whose directory root must not trust
+  [ -n "$1" ] && [ "$1" != root ]
+}
+
 so_write_block() { # PATH NAME MODE OWNER SHA256 CONTENT
   real_path "$1" || return 1
   name=$2
   scratch_for
-  [ ! -f "$whole" ] && find_block && [ "$from" -gt 0 ] && [ "$(inside | sum)" = "$5" ]
+  [ ! -f "$whole" ] && [ ! -f "$scratch/whole" ] && find_block && [ "$from" -gt 0 ] && [ "$(inside | sum)" = "$5" ]
 }
 
 prior_write_block() {
@@ -51,20 +57,28 @@ prior_write_block() {
   reason="user $4 does not exist"
   [ -z "$4" ] || id -u "$4" || return 1
   name=$2
-  theirs_if_linked "$4" && find_block || return 1
+  theirs_if_linked "$4" || return 1
   reason="$target cannot be copied into the journal"
   keep target "$target" && keep name "$name" && keep wrote "$5
 " || return 1
+  if another_owner "$4"; then
+    keep owner "$4" || return 1
+    [ ! -d "${target%/*}" ] || { go_to "$4" "${target%/*}" && go_back; } || return 1
+  fi
   if [ ! -e "$target" ]; then
+    reason="$target cannot be copied into the journal"
     missing_folders "${target%/*}" && keep folders "$missing" && keep absent ''
     return
   fi
+  if another_owner "$4"; then copy_theirs "$4"; else cp -a "$target" "$new/prior"; fi || return 1
+  held=$new/prior
+  find_block || return 1
+  reason="$target cannot be copied into the journal"
   if [ "$from" -gt 0 ]; then
     inside >"$new/had" || return 1
-  elif [ -s "$target" ] && [ -n "$(tail -c 1 "$target")" ]; then
+  elif [ -s "$held" ] && [ -n "$(tail -c 1 "$held")" ]; then
     keep newline '' || return 1
   fi
-  cp -a "$target" "$new/prior"
 }
 
 do_write_block() {
@@ -72,20 +86,29 @@ do_write_block() {
   real_path "$1" || return 1
   name=$2
   scratch_for
-  finish_torn
-  theirs_if_linked "$4" && find_block && claim "$5" && make_folder || return 1
-  if [ -n "$4" ] && [ -f "$entry/folders" ]; then
-    while read -r folder; do
-      [ -z "$folder" ] || { chown "$4:" "$folder" && chmod 700 "$folder"; }
-    done <"$entry/folders"
+  theirs_if_linked "$4" && claim "$5" || return 1
+  if another_owner "$4"; then
+    make_their_folders "$4" && go_inside "$4" || return 1
+    put_block_in "$@"
+    put_in=$?
+    go_out
+  else
+    make_folder && put_block_in "$@"
+    put_in=$?
   fi
-  if [ -e "$target" ]; then
-    fill with block "$6" && like "$target"
+  [ "$put_in" = 0 ] || return 1
+  [ ! -e "$entry/absent" ] || relabel
+  reason="$target does not contain the block that was written to it"
+}
+
+put_block_in() { # as so_write_block
+  finish_torn
+  find_block || return 1
+  if [ -e "$held" ]; then
+    fill with block "$6" && like "$held"
   else
     fill with block "$6" && chmod "$3" "$scratch" && { [ -z "$4" ] || chown "$4:" "$scratch"; }
   fi && move_in || { because "cannot write $target"; rm -f "$scratch"; return 1; }
-  [ ! -e "$entry/absent" ] || relabel
-  reason="$target does not contain the block that was written to it"
 }
 
 would_write_block() {
@@ -103,14 +126,29 @@ would_write_block() {
 undo_write_block() {
   kept target; target=$value
   kept name; name=$value
+  kept owner; owner=$value
   scratch_for
-  rm -f "$scratch"
-  finish_torn
-  if [ -f "$target" ]; then
-    find_block || return 1
-    [ "$from" -eq 0 ] || take_out_block || return 1
+  if [ -d "${target%/*}" ]; then
+    if [ -n "$owner" ]; then
+      go_inside "$owner" || return 1
+      take_out
+      taken=$?
+      go_out
+    else
+      take_out
+      taken=$?
+    fi
+    [ "$taken" = 0 ] || return 1
   fi
   [ ! -e "$entry/absent" ] || remove_folders
+}
+
+take_out() { # $held
+  rm -f "$scratch"
+  finish_torn
+  [ -f "$held" ] || return 0
+  find_block || return 1
+  [ "$from" -eq 0 ] || take_out_block
 }
 
 take_out_block() {
@@ -124,7 +162,7 @@ take_out_block() {
     kept had
     fill with block "$value"
   else
-    last=$(tail -n 1 "$target")
+    last=$(tail -n 1 "$held")
     fill with :
   fi || { because "cannot write $target"; return 1; }
   if [ -e "$entry/newline" ] && [ "$last" = "# END clusterctl $name" ] && [ -s "$scratch" ]; then
@@ -134,7 +172,7 @@ take_out_block() {
   fi
   if [ -e "$entry/absent" ] && [ ! -s "$scratch" ]; then
     rm -f "$scratch"
-    said=$(rm -f "$target" 2>&1) && flush "${target%/*}" || { because "cannot remove $target"; return 1; }
+    said=$(rm -f "$final" 2>&1) && flush "${target%/*}" || { because "cannot remove $target"; return 1; }
     return
   fi
   if [ -f "$entry/prior" ]; then
@@ -149,6 +187,6 @@ take_out_block() {
     rm -f "$scratch"
     put_back
   else
-    like "$target" && move_in || { because "cannot write $target"; rm -f "$scratch"; return 1; }
+    like "$held" && move_in || { because "cannot write $target"; rm -f "$scratch"; return 1; }
   fi
 }

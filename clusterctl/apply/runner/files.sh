@@ -11,10 +11,12 @@ real_path() { # PATH -> $target: a link's file is changed, not the link
   [ ! -h "$1" ] || target=$(readlink -f "$1") || { reason="$1 is a dangling link"; return 1; }
 }
 
-scratch_for() { # $target -> $scratch and $whole, names in the same directory that a later attempt finds again
+scratch_for() { # $target -> $scratch and $whole, names in the same directory that a later attempt finds again; $held, by
+  # which the file is read and written in place, and $final, by which it is replaced or removed (others: theirs.sh)
   # Nodes that share a home may change the same file at the same time, so the name includes the host.
   scratch=${target%/*}/.${target##*/}.clusterctl-new${host:+-$host}
   whole=${target%/*}/.${target##*/}.clusterctl-whole
+  held=$target final=$target
 }
 
 unit_file_changed() { case $1 in */systemd/*) reload=1 ;; esac; }
@@ -52,24 +54,28 @@ relabel() { [ ! -e /sys/fs/selinux/enforce ] || restorecon "$target"; } # for a 
 move_in() { # replace $target by $scratch durably
   flush "$scratch" || return 1
   links=1
-  [ ! -f "$target" ] || links=$(stat -c %h "$target") || return 1
+  [ ! -f "$held" ] || links=$(stat -c %h "$held") || return 1
+  [ "$held" = "$target" ] || links=$((links - 1)) # without $held itself
   if [ "$links" -gt 1 ]; then
     # The file has other hard links, which would keep the old content after a rename.
     mv -f "$scratch" "$whole" && flush "${target%/*}" && { finish_torn || { not_torn; return 1; }; }
-  else
+  elif [ "$held" = "$target" ]; then
     said=$(mv -f "$scratch" "$target" 2>&1) && flush_soon "${target%/*}"
+  else
+    # -T: $final may have become a link to a directory.
+    said=$(mv -fT "$scratch" "$final" 2>&1) && flush_soon "${target%/*}"
   fi
 }
 
 finish_torn() { # complete an in-place change that a crash may have interrupted: $whole is the new file
   [ -f "$whole" ] || return 0
-  said=$({ cat "$whole" >"$target" && chown "$(stat -c %u:%g "$whole")" "$target" &&
-    chmod "$(stat -c %a "$whole")" "$target" && touch -r "$whole" "$target"; } 2>&1) || return 1
-  flush "$target" && rm -f "$whole"
+  said=$({ cat "$whole" >"$held" && chown "$(stat -c %u:%g "$whole")" "$held" &&
+    chmod "$(stat -c %a "$whole")" "$held" && touch -r "$whole" "$held"; } 2>&1) || return 1
+  flush "$held" && rm -f "$whole"
 }
 
 not_torn() { # restore the old text after the disk was full during finish_torn: that text had fitted before
-  [ -f "$entry/prior" ] && cat "$entry/prior" >"$target" && touch -r "$entry/prior" "$target" && flush "$target" &&
+  [ -f "$entry/prior" ] && cat "$entry/prior" >"$held" && touch -r "$entry/prior" "$held" && flush "$held" &&
     rm -f "$whole"
 }
 
@@ -191,7 +197,7 @@ put_back() { # restore $target from $entry/prior and compare the result with the
       return 1
     }
     if move_in; then
-      [ "$(sum_of "$target")" != "$digest" ] || return 0
+      [ "$(sum_of "$final")" != "$digest" ] || return 0
       reason="$target differs from the recorded $entry/prior after it was restored; check its disk"
       return 1
     fi

@@ -109,6 +109,15 @@ def test_a_block_edited_by_hand_is_kept_unless_forced(runner, keys):
     assert keys.read_text() == OLD
 
 
+def test_a_block_whose_lines_an_editor_ended_otherwise_is_found(runner, keys):
+    runner.apply(_block(runner))
+    keys.write_bytes(keys.read_bytes().replace(b"\n", b"\r\n"))
+    ran = runner.undo()
+    assert "was changed since; use --force" in ran.detail("failed")
+    assert (1, "changed") in runner.undo(force=True).events(1)
+    assert keys.read_bytes() == OLD.replace("\n", "\r\n").encode()
+
+
 def test_a_block_that_was_removed_by_hand_needs_no_undo(runner, keys):
     runner.apply(_block(runner))
     keys.write_text("else\n")
