@@ -3,12 +3,20 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <cerrno>
+#include <algorithm>
 
 #include "common/error.h"
 #include "transport/tcp/socket.h"
 
 namespace ccore::nccl {
+namespace {
+
+// For the listener to accept the connection. Its queue may be full of strangers, or the peer may not be at it yet.
+constexpr int kLeastPatienceMs = 500;
+constexpr int kMostPatienceMs = 8000;
+constexpr int kPauseMs = 20;
+
+}  // namespace
 
 Connector::Connector(const Handle& handle, const Settings& settings)
     : handle_(handle), settings_(settings), deadline_(Deadline::in_ms(settings.connect_ms)) {
@@ -17,14 +25,37 @@ Connector::Connector(const Handle& handle, const Settings& settings)
                 "the peer does not use this version of the plugin; set the same NCCL_NET_PLUGIN, and install the same "
                 "version of collective_core, on every node");
   }
-  fill_random(&connection_, sizeof connection_);
-  for (uint32_t i = 0; i <= handle.streams; ++i) sockets_.push_back(Socket{start_connect(handle.address), false, 0});
+  hello_.purpose = Purpose::nccl;
+  random_bytes(&hello_.from, sizeof hello_.from);
+  random_bytes(&hello_.to, sizeof hello_.to);
+  sockets_.resize(handle.streams + 1);
+  for (Socket& socket : sockets_) begin(&socket);
 }
 
-bool Connector::advance(Socket* socket, uint32_t index) {
-  if (!socket->connected) {
+void Connector::begin(Socket* socket) {
+  socket->fd = start_connect(handle_.address);
+  socket->patience_ms = std::clamp(2 * socket->patience_ms, kLeastPatienceMs, kMostPatienceMs);
+  socket->patience = Deadline::in_ms(socket->patience_ms);
+}
+
+void Connector::give_up(Socket* socket) {
+  socket->introduction.reset();
+  reset_on_close(socket->fd.get());
+  socket->fd.reset();
+  socket->patience = Deadline::in_ms(kPauseMs);
+}
+
+void Connector::advance(Socket* socket, int32_t index) {
+  if (!socket->fd) {
+    if (socket->patience.passed()) begin(socket);
+    return;
+  }
+  if (!socket->introduction) {
     pollfd ready{socket->fd.get(), POLLOUT, 0};
-    if (poll(&ready, 1, 0) <= 0) return false;
+    if (poll(&ready, 1, 0) <= 0) {
+      if (socket->patience.passed()) give_up(socket);
+      return;
+    }
     int error = 0;
     socklen_t size = sizeof error;
     getsockopt(socket->fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -33,23 +64,23 @@ bool Connector::advance(Socket* socket, uint32_t index) {
                                        "; check that the peer's process runs, that no firewall is in between, and that "
                                        "NCCL_SOCKET_IFNAME names an interface that both nodes reach");
     }
-    socket->connected = true;
     configure_connection(socket->fd.get());
+    hello_.stream = index;
+    socket->introduction.emplace(socket->fd.get(), handle_.secret, hello_, text(handle_.address));
   }
-  const Hello hello{kMagic, handle_.token, connection_, index, 0};
-  const auto* bytes = reinterpret_cast<const char*>(&hello);
-  const ssize_t sent = send(socket->fd.get(), bytes + socket->sent, sizeof hello - socket->sent, MSG_NOSIGNAL);
-  if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-    throw Error(CC_ERROR_REMOTE, text(handle_.address) + " closed the connection: " + errno_text(errno));
+  try {
+    socket->done = socket->introduction->advance().has_value();
+    if (!socket->done && !socket->introduction->noticed() && socket->patience.passed()) give_up(socket);
+  } catch (const Unnoticed&) {
+    give_up(socket);  // another connection took its place
   }
-  if (sent > 0) socket->sent += static_cast<size_t>(sent);
-  return socket->sent == sizeof hello;
 }
 
 std::unique_ptr<SendComm> Connector::progress() {
   bool all = true;
-  for (uint32_t i = 0; i < sockets_.size(); ++i) {
-    if (sockets_[i].sent < sizeof(Hello) && !advance(&sockets_[i], i)) all = false;
+  for (size_t i = 0; i < sockets_.size(); ++i) {
+    if (!sockets_[i].done) advance(&sockets_[i], static_cast<int32_t>(i));
+    all = all && sockets_[i].done;
   }
   if (!all) {
     if (!deadline_.passed()) return nullptr;

@@ -1,7 +1,9 @@
 // Opens the sockets of one connection.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/clock.h"
@@ -9,6 +11,7 @@
 #include "net/handle.h"
 #include "net/send_comm.h"
 #include "net/settings.h"
+#include "transport/tcp/handshake.h"
 
 namespace ccore::nccl {
 
@@ -17,21 +20,26 @@ class Connector {
   // Throws ccore::Error for a handle that this version of the plugin did not make.
   Connector(const Handle& handle, const Settings& settings);
 
-  // Null until all sockets are connected. Does not block. Throws ccore::Error if the peer cannot be reached.
+  // Null until the peer has accepted all sockets. Does not block. Throws ccore::Error if the peer cannot be reached.
   std::unique_ptr<SendComm> progress();
 
  private:
   struct Socket {
-    UniqueFd fd;
-    bool connected = false;
-    size_t sent = 0;  // of the hello
+    UniqueFd fd;  // none: before the next attempt
+    std::optional<Introduction> introduction;  // once it is connected
+    bool done = false;
+    int patience_ms = 0;
+    Deadline patience = Deadline::in_ms(0);  // of this attempt, or until the next one
   };
 
-  bool advance(Socket* socket, uint32_t index);
+  void begin(Socket* socket);
+  void advance(Socket* socket, int32_t index);
+  // Another attempt follows.
+  void give_up(Socket* socket);
 
   const Handle handle_;
   const Settings settings_;
-  uint64_t connection_ = 0;
+  Hello hello_;
   std::vector<Socket> sockets_;
   Deadline deadline_;
 };

@@ -1,9 +1,10 @@
 // Waits for the sockets of connections that other ranks open.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -12,42 +13,39 @@
 #include "net/handle.h"
 #include "net/receive_comm.h"
 #include "net/settings.h"
+#include "transport/tcp/acceptor.h"
 
 namespace ccore::nccl {
 
+// Strangers do not delay it (acceptor.h). Those at all listeners of the process together hold no more descriptors than
+// those at a rendezvous.
 class Listener {
  public:
   Listener(const Device& device, const Settings& settings, Handle* handle);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
 
   // Null until all sockets of one connection have come. Does not block.
   std::unique_ptr<ReceiveComm> accept();
 
  private:
-  // A socket whose hello has not come as a whole.
-  struct Newcomer {
-    UniqueFd fd;
-    std::array<unsigned char, sizeof(Hello)> bytes;
-    size_t got = 0;
-    Deadline deadline;
-  };
+  // The random number that all sockets of a connection bring.
+  using ConnectionId = std::pair<int32_t, int32_t>;
   struct Group {
     std::vector<UniqueFd> sockets;
-    size_t here = 0;
     Deadline deadline;
+
+    size_t here() const;
   };
 
-  void take_newcomers();
-  // False when the socket is to be closed.
-  bool hear(Newcomer* newcomer, bool* heard);
-  bool introduce(Newcomer* newcomer);
+  void introduce(Accepted accepted);
   // A connection whose other sockets do not come.
   void check_groups();
 
   const Settings settings_;
-  UniqueFd fd_;
-  Token token_;
-  std::vector<Newcomer> newcomers_;
-  std::map<uint64_t, Group> groups_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::map<ConnectionId, Group> groups_;
 };
 
 }  // namespace ccore::nccl

@@ -28,7 +28,7 @@ struct Plugin {
   Settings settings{};
   std::vector<Device> devices;
   // By the token of the handle: NCCL calls connect() with the same handle until it returns a connection.
-  std::map<Token, std::unique_ptr<Connector>> connecting;
+  std::map<Digest, std::unique_ptr<Connector>> connecting;
 };
 
 Plugin& plugin() {
@@ -196,9 +196,9 @@ Result connect_v6(int device, void* handle, void** send_comm) {
     made.address.scope = own->address.scope;  // of a link-local address: the interface of this host
     Plugin& it = plugin();
     const std::lock_guard<std::mutex> lock(it.mutex);
-    auto found = it.connecting.find(made.token);
+    auto found = it.connecting.find(made.secret);
     if (found == it.connecting.end()) {
-      found = it.connecting.emplace(made.token, std::make_unique<Connector>(made, it.settings)).first;
+      found = it.connecting.emplace(made.secret, std::make_unique<Connector>(made, it.settings)).first;
     }
     try {
       std::unique_ptr<SendComm> comm = found->second->progress();

@@ -48,6 +48,11 @@ std::optional<Accepted> Acceptor::next(const Deadline& deadline, const std::vect
   return accepted;
 }
 
+void Acceptor::limit(size_t most) {
+  crowd_.limit(most);
+  while (crowd_.too_large() && make_room()) continue;
+}
+
 int Acceptor::wait_ms(const Deadline& deadline) {
   int most = kMostWaitMs;
   if (crowded_) most = kCrowdedMs;

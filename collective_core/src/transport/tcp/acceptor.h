@@ -25,6 +25,8 @@ class Acceptor {
   // The next rank; nothing when the deadline has passed, or one of the others has something to be read. Throws
   // CC_ERROR_SYSTEM when this process cannot open more connections.
   std::optional<Accepted> next(const Deadline& deadline, const std::vector<int>& others = {});
+  // From now on, this many connections wait at most.
+  void limit(size_t most);
   // The last process that was dropped for another version of the wire format, as words that continue a sentence about
   // missing ranks; empty without one. A stranger can claim it: a hint, not a fact.
   const std::string& other_version() const { return other_version_; }

@@ -32,7 +32,12 @@ class Crowd {
   // In a full crowd, older connections make room first; of the younger ones, those of the host with the most.
   static constexpr int64_t kLongNs = 500 * 1000000;
 
-  explicit Crowd(size_t most) : most_(most), least_ns_(std::min(kLeastNs, kLeastNsEach * static_cast<int64_t>(most))) {}
+  explicit Crowd(size_t most) { limit(most); }
+
+  void limit(size_t most) {
+    most_ = most;
+    least_ns_ = std::min(kLeastNs, kLeastNsEach * static_cast<int64_t>(most));
+  }
 
   void add(Applicant applicant, const Address& from, int64_t now_ns);
   Place erase(Place place);
@@ -40,6 +45,7 @@ class Crowd {
   Place end() { return members_.end(); }
   size_t size() const { return members_.size(); }
   bool full() const { return members_.size() >= most_; }
+  bool too_large() const { return members_.size() > most_; }
 
   // The connection that makes room: the oldest of all if older than kLongNs, else the oldest of the host with the most.
   // Nothing while that one is younger than the least time.
@@ -50,8 +56,8 @@ class Crowd {
  private:
   Place oldest_of_largest();
 
-  size_t most_;
-  int64_t least_ns_;
+  size_t most_ = 0;
+  int64_t least_ns_ = 0;
   std::list<Member> members_;  // the oldest first
   std::map<Host, size_t> counts_;
 };

@@ -59,43 +59,74 @@ std::string as_other_version(uint32_t magic) {
 
 }  // namespace
 
-Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline, const std::string& who,
-                  const Alarm* alarm) {
-  HelloChallenge challenge{};
-  try {
-    recv_all(fd, &challenge, sizeof challenge, deadline, who, alarm);
-  } catch (const Error& error) {
-    if (error.code() == CC_ERROR_REMOTE) throw Unnoticed(error.what());
-    throw;
+Introduction::Introduction(int fd, const Digest& secret, const Hello& hello, std::string who)
+    : fd_(fd), secret_(secret), who_(std::move(who)), challenge_{}, answer_{}, proof_{} {
+  answer_.magic = kMagic;
+  answer_.purpose = static_cast<uint32_t>(hello.purpose);
+  answer_.from = hello.from;
+  answer_.to = hello.to;
+  answer_.nranks = hello.nranks;
+  answer_.stream = hello.stream;
+  answer_.timeout_ms = hello.timeout_ms;
+  random_bytes(answer_.nonce.data(), answer_.nonce.size());
+}
+
+std::optional<Session> Introduction::advance() {
+  if (!answered_) {
+    try {
+      if (!receive(&challenge_, sizeof challenge_)) return std::nullopt;
+    } catch (const Error& error) {
+      if (error.code() == CC_ERROR_REMOTE) throw Unnoticed(error.what());
+      throw;
+    }
+    answer();
   }
-  if (challenge.magic != kMagic) {
-    const std::string version = as_other_version(challenge.magic);
-    if (version.empty()) throw Error(CC_ERROR_REMOTE, who + " is no collective_core process");
-    // So that it can say why this rank is missing; if that fails, it cannot.
-    if (send(fd, &kMagic, sizeof kMagic, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) log(LogLevel::info, "it is gone already");
-    throw Error(CC_ERROR_REMOTE, who + " " + version);
-  }
-  HelloAnswer answer{};
-  answer.magic = kMagic;
-  answer.purpose = static_cast<uint32_t>(hello.purpose);
-  answer.from = hello.from;
-  answer.to = hello.to;
-  answer.nranks = hello.nranks;
-  answer.stream = hello.stream;
-  answer.timeout_ms = hello.timeout_ms;
-  random_bytes(answer.nonce.data(), answer.nonce.size());
-  answer.proof = client_proof(secret, challenge, answer);
-  Digest proof{};
   try {
-    send_all(fd, &answer, sizeof answer, deadline, who);
-    recv_all(fd, proof.data(), proof.size(), deadline, who + " (wrong job secret?)", alarm);
+    if (!receive(proof_.data(), proof_.size())) return std::nullopt;
   } catch (const ConnectionReset& error) {
     throw Unnoticed(error.what());  // a refusal of the proof closes in order
   }
-  if (!equal_digests(proof, server_proof(secret, challenge, answer))) {
-    throw Error(CC_ERROR_REMOTE, who + " does not know the secret of this communicator");
+  if (!equal_digests(proof_, server_proof(secret_, challenge_, answer_))) {
+    throw Error(CC_ERROR_REMOTE, who_ + " does not know the secret of this communicator");
   }
-  return session_of(secret, challenge, answer, true);
+  return session_of(secret_, challenge_, answer_, true);
+}
+
+bool Introduction::receive(void* data, size_t size) {
+  while (received_ < size) {
+    const size_t got = recv_now(fd_, static_cast<char*>(data) + received_, size - received_, awaited());
+    if (got == 0) return false;
+    received_ += got;
+  }
+  return true;
+}
+
+void Introduction::answer() {
+  if (challenge_.magic != kMagic) {
+    const std::string version = as_other_version(challenge_.magic);
+    if (version.empty()) throw Error(CC_ERROR_REMOTE, who_ + " is no collective_core process");
+    // So that it can say why this rank is missing; if that fails, it cannot.
+    if (send(fd_, &kMagic, sizeof kMagic, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) log(LogLevel::info, "it is gone already");
+    throw Error(CC_ERROR_REMOTE, who_ + " " + version);
+  }
+  answer_.proof = client_proof(secret_, challenge_, answer_);
+  try {
+    send_all(fd_, &answer_, sizeof answer_, Deadline::in_ms(0), who_);
+  } catch (const ConnectionReset& error) {
+    throw Unnoticed(error.what());
+  }
+  answered_ = true;
+  received_ = 0;
+}
+
+Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline, const std::string& who,
+                  const Alarm* alarm) {
+  Introduction introduction(fd, secret, hello, who);
+  while (true) {
+    if (const auto session = introduction.advance()) return *session;
+    if (deadline.passed()) throw Error(CC_ERROR_TIMEOUT, "no answer from " + introduction.awaited());
+    wait_for(fd, POLLIN, deadline.remaining_ms(1000), alarm);
+  }
 }
 
 Applicant::Applicant(UniqueFd fd) : fd_(std::move(fd)), challenge_(new_challenge()), answer_{} {

@@ -15,7 +15,7 @@
 
 namespace ccore {
 
-enum class Purpose : uint32_t { rendezvous = 1, control = 2, data = 3 };
+enum class Purpose : uint32_t { rendezvous = 1, control = 2, data = 3, nccl = 4 };
 
 // What a connecting rank says of itself; authenticated with the secret.
 struct Hello {
@@ -32,11 +32,6 @@ class Unnoticed : public Error {
  public:
   explicit Unnoticed(const std::string& text) : Error(CC_ERROR_REMOTE, text) {}
 };
-
-// The connecting side. Throws Unnoticed; and CC_ERROR_REMOTE when the other side refuses this one, cannot prove the
-// secret, or speaks another version of the wire format.
-Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline, const std::string& who,
-                  const Alarm* alarm = nullptr);
 
 struct Accepted {
   Connection connection;
@@ -61,6 +56,39 @@ struct HelloAnswer {
   std::array<unsigned char, 32> nonce;
   Digest proof;
 };
+
+// The connecting side of one handshake. It never waits.
+class Introduction {
+ public:
+  Introduction(int fd, const Digest& secret, const Hello& hello, std::string who);
+
+  // Reads what has arrived and answers it. Nothing until both sides have proven the secret. Throws Unnoticed; and
+  // CC_ERROR_REMOTE when the other side refuses this one, cannot prove the secret, or speaks another version of the
+  // wire format.
+  std::optional<Session> advance();
+  // The other side has accepted the connection.
+  bool noticed() const { return answered_; }
+  // Who has to send next, for an error.
+  std::string awaited() const { return answered_ ? who_ + " (wrong job secret?)" : who_; }
+
+ private:
+  // False while it is incomplete.
+  bool receive(void* data, size_t size);
+  void answer();
+
+  int fd_;
+  Digest secret_;
+  std::string who_;
+  bool answered_ = false;
+  size_t received_ = 0;  // of the challenge, then of the proof
+  HelloChallenge challenge_;
+  HelloAnswer answer_;
+  Digest proof_;
+};
+
+// An Introduction up to its end. Throws CC_ERROR_TIMEOUT too, and what the alarm throws.
+Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline, const std::string& who,
+                  const Alarm* alarm = nullptr);
 
 // The listening side of one handshake, over a connection that has yet to prove itself. It never waits.
 class Applicant {

@@ -264,23 +264,27 @@ void send_all(int fd, const void* data, size_t size, const Deadline& deadline, c
   }
 }
 
+size_t recv_now(int fd, void* data, size_t size, const std::string& who) {
+  const ssize_t got = recv(fd, data, size, MSG_DONTWAIT);
+  if (got > 0) return static_cast<size_t>(got);
+  if (got == 0) throw Error(CC_ERROR_REMOTE, who + " closed the connection");
+  if (errno == EAGAIN || errno == EINTR) return 0;
+  if (errno == ECONNRESET || errno == EPIPE || errno == ETIMEDOUT) {
+    throw ConnectionReset(who + " closed the connection");
+  }
+  throw_errno("recv from " + who);
+}
+
 void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who, const Alarm* alarm) {
   auto* at = static_cast<char*>(data);
-  while (size > 0) {
-    const ssize_t got = recv(fd, at, size, MSG_DONTWAIT);
-    if (got > 0) {
-      at += got;
-      size -= static_cast<size_t>(got);
-    } else if (got == 0) {
-      throw Error(CC_ERROR_REMOTE, who + " closed the connection");
-    } else if (errno == ECONNRESET || errno == EPIPE || errno == ETIMEDOUT) {
-      throw ConnectionReset(who + " closed the connection");
-    } else if (errno == EAGAIN || errno == EINTR) {
-      if (deadline.passed()) throw Error(CC_ERROR_TIMEOUT, "no answer from " + who);
-      wait_for(fd, POLLIN, deadline.remaining_ms(1000), alarm);
-    } else {
-      throw_errno("recv from " + who);
-    }
+  while (true) {
+    const size_t got = recv_now(fd, at, size, who);
+    at += got;
+    size -= got;
+    if (size == 0) return;
+    if (got > 0) continue;
+    if (deadline.passed()) throw Error(CC_ERROR_TIMEOUT, "no answer from " + who);
+    wait_for(fd, POLLIN, deadline.remaining_ms(1000), alarm);
   }
 }
 

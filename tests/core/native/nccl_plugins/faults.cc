@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -20,6 +22,7 @@
 #include "connection.h"
 #include "expect_plugin.h"
 #include "net/handle.h"
+#include "transport/tcp/handshake.h"
 
 namespace ccore::nccl {
 namespace {
@@ -181,10 +184,122 @@ void test_lost_peers(const std::string& library) {
   unsetenv("CCORE_TCP_USER_TIMEOUT_MS");
 }
 
+namespace {
+
+// Both ends in one thread, as NCCL's proxy thread drives them.
+Connection meet(const AnyNet& net, void* listener, void* handle, double seconds) {
+  Connection made;
+  const double end = seconds_now() + seconds;
+  while (!made.send_comm || !made.receive_comm) {
+    EXPECT_THAT(seconds_now() < end);
+    if (!made.send_comm) check(net.connect(0, handle, &made.send_comm));
+    if (!made.receive_comm) check(net.accept(listener, &made.receive_comm));
+  }
+  return made;
+}
+
+// Silent connections from other processes, each with its own limit of descriptors.
+class Crowd {
+ public:
+  Crowd(int processes, int each, const std::vector<Handle>& handles) {
+    int ready[2];
+    EXPECT_THAT(pipe2(ready, O_CLOEXEC) == 0);
+    for (int i = 0; i < processes; ++i) {
+      const pid_t pid = fork();
+      EXPECT_THAT(pid >= 0);
+      if (pid == 0) be_silent(each, handles, ready[1]);
+      pids_.push_back(pid);
+    }
+    close(ready[1]);
+    char byte = 0;
+    for (int i = 0; i < processes; ++i) EXPECT_THAT(read(ready[0], &byte, 1) == 1);
+    close(ready[0]);
+  }
+  ~Crowd() {
+    for (const pid_t pid : pids_) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+  }
+  Crowd(const Crowd&) = delete;
+  Crowd& operator=(const Crowd&) = delete;
+
+ private:
+  [[noreturn]] static void be_silent(int count, const std::vector<Handle>& handles, int ready) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, static_cast<rlim_t>(count) + 200);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    for (int i = 0; i < count; ++i) {
+      const Handle& handle = handles[static_cast<size_t>(i) % handles.size()];
+      const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+      sockaddr_in to{};
+      to.sin_family = AF_INET;
+      to.sin_port = htons(handle.address.port);
+      std::memcpy(&to.sin_addr, handle.address.host, 4);
+      const bool begun = connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 || errno == EINPROGRESS;
+      if (fd < 0 || !begun) _exit(1);
+    }
+    if (write(ready, "", 1) != 1) _exit(1);
+    while (true) pause();
+  }
+
+  std::vector<pid_t> pids_;
+};
+
+// Of 10,000 silent connections, 64 held each peer up for ten seconds, and 900 kept it out.
+void ten_thousand_strangers(const AnyNet& net) {
+  alignas(8) char bytes[kHandleBytes];
+  void* listener = nullptr;
+  check(net.listen(0, bytes, &listener));
+  Handle handle;
+  std::memcpy(&handle, bytes, sizeof handle);
+  const Crowd crowd(4, 2500, {handle});
+  close_pair(net, meet(net, listener, bytes, 30));
+  check(net.close_listener(listener));
+}
+
+// More silent connections than this process may have descriptors, over many listeners: no call fails.
+void strangers_at_many_listeners(const AnyNet& net) {
+  constexpr size_t kListeners = 16;
+  rlimit before{};
+  EXPECT_THAT(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit few = before;
+  few.rlim_cur = 256;
+  std::vector<std::array<char, kHandleBytes>> bytes(kListeners);
+  std::vector<void*> listeners(kListeners);
+  std::vector<Handle> handles(kListeners);
+  for (size_t i = 0; i < kListeners; ++i) {
+    check(net.listen(0, bytes[i].data(), &listeners[i]));
+    std::memcpy(&handles[i], bytes[i].data(), sizeof(Handle));
+  }
+  const Crowd crowd(2, 1000, handles);
+  EXPECT_THAT(setrlimit(RLIMIT_NOFILE, &few) == 0);
+  try {
+    const double end = seconds_now() + 2;
+    while (seconds_now() < end) {
+      for (void* listener : listeners) {
+        void* comm = nullptr;
+        check(net.accept(listener, &comm));
+        EXPECT_THAT(!comm);
+      }
+    }
+    for (size_t i = 0; i < kListeners; ++i) close_pair(net, meet(net, listeners[i], bytes[i].data(), 30));
+  } catch (...) {
+    setrlimit(RLIMIT_NOFILE, &before);
+    throw;
+  }
+  EXPECT_THAT(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  for (void* listener : listeners) check(net.close_listener(listener));
+}
+
+}  // namespace
+
 void test_strangers(const std::string& library) {
   setenv("CCORE_NCCL_STREAMS", "1", 1);
   setenv("CCORE_INIT_TIMEOUT_S", "2", 1);
-  const AnyNet net = load_net(library, kNewestNet);
+  AnyNet net = load_net(library, kNewestNet);
   check(net.init(keep_warning));
   alignas(8) char bytes[kHandleBytes];
   void* listener = nullptr;
@@ -195,34 +310,46 @@ void test_strangers(const std::string& library) {
   strangers.push_back(socket_to(handle));  // sends nothing
   strangers.push_back(socket_to(handle));
   EXPECT_THAT(write(strangers.back().get(), "GET / HTTP/1.1\r\nHost: a-host-name-of-some-length\r\n\r\n", 50) == 50);
-  Hello hello{kMagic, handle.token, 1, 0, 0};
-  hello.token[15] = static_cast<unsigned char>(hello.token[15] ^ 1);
-  strangers.push_back(socket_to(handle));
-  EXPECT_THAT(write(strangers.back().get(), &hello, sizeof hello) == sizeof hello);
-  void* send_comm = nullptr;
+  close_pair(net, meet(net, listener, bytes, 30));
+
+  // Another secret.
+  Handle wrong = handle;
+  wrong.secret[31] = static_cast<unsigned char>(wrong.secret[31] ^ 1);
   void* receive_comm = nullptr;
+  void* send_comm = nullptr;
+  Result result = kSuccess;
   const double end = seconds_now() + 30;
-  while (!send_comm || !receive_comm) {
-    EXPECT_THAT(seconds_now() < end);
-    if (!send_comm) check(net.connect(0, bytes, &send_comm));
-    if (!receive_comm) check(net.accept(listener, &receive_comm));
+  while (result == kSuccess) {
+    EXPECT_THAT(seconds_now() < end && !send_comm && !receive_comm);
+    check(net.accept(listener, &receive_comm));
+    result = net.connect(0, &wrong, &send_comm);
   }
-  char byte = 0;
-  EXPECT_THAT(read(strangers[2].get(), &byte, 1) == 0);  // it was closed
-  close_pair(net, Connection{send_comm, receive_comm});
+  EXPECT_THAT(result == kRemoteError);
+  EXPECT_TEXT(last_warning(), "wrong job secret?");
 
   // One socket of two: the peer's host lost the other one.
-  hello = Hello{kMagic, handle.token, 2, 1, 0};
+  Hello hello;
+  hello.purpose = Purpose::nccl;
+  hello.stream = 1;
   strangers.push_back(socket_to(handle));
-  EXPECT_THAT(write(strangers.back().get(), &hello, sizeof hello) == sizeof hello);
-  Result result = kSuccess;
+  Introduction introduction(strangers.back().get(), handle.secret, hello, "the listener");
+  result = kSuccess;
+  bool known = false;
   while (result == kSuccess) {
     EXPECT_THAT(seconds_now() < end);
     result = net.accept(listener, &receive_comm);
+    if (!known) known = introduction.advance().has_value();
   }
-  EXPECT_THAT(result == kRemoteError);
+  EXPECT_THAT(known && result == kRemoteError);
   EXPECT_TEXT(last_warning(), "only 1 of the 2 sockets");
   check(net.close_listener(listener));
+  check(net.finalize());
+
+  setenv("CCORE_INIT_TIMEOUT_S", "30", 1);
+  net = load_net(library, kNewestNet);
+  check(net.init(keep_warning));
+  ten_thousand_strangers(net);
+  strangers_at_many_listeners(net);
   check(net.finalize());
   unsetenv("CCORE_NCCL_STREAMS");
   unsetenv("CCORE_INIT_TIMEOUT_S");
