@@ -18,7 +18,7 @@ from clusterctl.images.distribution import archive as archives
 from clusterctl.images.distribution import relay, traces
 from clusterctl.images.distribution.archive import Archive, Compression
 from clusterctl.images.distribution.relay import Relay
-from clusterctl.images.distribution.spread import CONTROLLER, DistributionState, Transfer
+from clusterctl.images.distribution.spread import CONTROLLER, NOBODY, DistributionState, Transfer
 from clusterctl.images.distribution.traces import Note
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage
 from clusterctl.inventory.model import Node
@@ -273,15 +273,21 @@ class Drive:
         except TransportError as error:
             return _Ended(transfer, transfer.target, 0, error.failure, transfer.source)
         except ClusterctlError as error:
-            return _Ended(transfer, transfer.target, 0, *self._blamed(transfer, target, archive, error))
+            return _Ended(
+                transfer, transfer.target, 0, *self._blamed(transfer, target, archive, error, tries)
+            )
         finally:
             self._close(transport)
         return _Ended(transfer, transfer.target, count)
 
     def _blamed(
-        self, transfer: Transfer, target: Relay, archive: Archive, error: ClusterctlError
+        self, transfer: Transfer, target: Relay, archive: Archive, error: ClusterctlError, tries: int
     ) -> tuple[Failure, str | None]:
-        """Check the target from this machine: an unreachable or full target is at fault itself."""
+        """Check the target from this machine: an unreachable or full target is at fault itself.
+
+        The check also ends another sender there, of which neither of the two is guilty. The source reports it, so
+        that it is believed once.
+        """
         if "no space left" in error.message.lower():
             hint = "free space on it, and run it again"
             return Failure(
@@ -296,7 +302,7 @@ class Drive:
             pass
         finally:
             self._close(transport)
-        return _failure(error), None
+        return _failure(error), NOBODY if "another sender" in error.message and not tries else None
 
     def _load(self, name: str, archive: Archive) -> _Ended:
         transport = self._transport(name)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 CONTROLLER = ""
 """This machine among the senders; no node has an empty name."""
+NOBODY = "-"
+"""Blamed when neither end of a transfer is at fault; no node has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,13 @@ class DistributionState:
         self.holders.append(transfer.target)
 
     def broke(self, transfer: Transfer, reason: str, *, blame: str | None = None) -> None:
-        """Note that a transfer ended early. ``blame``: the node (source or target) at fault, when that is known.
+        """Note that a transfer ended early. ``blame``: the node at fault, when that is known, or NOBODY.
 
         A source at fault sends no more; a target that fails too often is given up, else it waits for another
         sender, in front of the others because a part of the archive may be there already.
         """
         self.running.remove(transfer)
-        if transfer.source != CONTROLLER and blame != transfer.target:
+        if transfer.source != CONTROLLER and blame in (None, transfer.source):
             self.silent.add(transfer.source)
         self.tries[transfer.target] = self.tries.get(transfer.target, 0) + 1
         if blame == transfer.target or self.tries[transfer.target] >= self.max_tries:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import subprocess
 import time
 from dataclasses import replace
@@ -20,6 +21,7 @@ from clusterctl.transport.local import LocalTransport
 
 SCRIPT = Path(relay.__file__).with_name("receive.sh")
 DATA = bytes(range(256)) * 64
+HALF = len(DATA) // 2
 SUM = hashlib.sha256(DATA).hexdigest()
 
 
@@ -37,7 +39,10 @@ def node(tmp_path):
         started.append(subprocess.Popen((*argv, *request), stdin=pipe, stdout=pipe, stderr=pipe))
         return started[-1]
 
-    def ask(*request, data=b""):
+    def ask(*request, data=b"", key=False):
+        if key:  # as sshd starts it for the key of another node
+            env = {"PATH": os.environ["PATH"], "SSH_ORIGINAL_COMMAND": " ".join(request)}
+            return subprocess.run(argv, env=env, input=data, capture_output=True, timeout=90, check=False)
         return subprocess.run((*argv, *request), input=data, capture_output=True, timeout=30, check=False)
 
     yield begin, ask, tmp_path / f"{SUM}.part"
@@ -59,21 +64,61 @@ def test_pieces_make_the_archive_and_its_sum_is_checked(node):
     assert int(ask("have").stdout) == len(DATA)
 
 
-def test_a_sender_whose_line_hangs_is_ended_by_the_next_one_and_adds_nothing_more(node):
-    begin, ask, part = node
-    # Its machine lost power: nothing more comes, and nothing closes the connection.
-    hanging = begin("add", "0", str(len(DATA)))
-    hanging.stdin.write(DATA[:5000])
-    hanging.stdin.flush()
+def _hanging(begin, part):
+    """A sender that stops after half of the archive, with an open connection."""
+    sender = begin("add", "0", str(len(DATA)))
+    sender.stdin.write(DATA[:HALF])
+    sender.stdin.flush()
     deadline = time.monotonic() + 30
-    while not part.is_file() or part.stat().st_size < 5000:
+    while not part.is_file() or part.stat().st_size < HALF:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert int(ask("have").stdout) == 5000
+    return sender
+
+
+@pytest.mark.parametrize("key", [False, True])
+def test_a_sender_whose_line_hangs_is_ended_by_the_next_one_and_adds_nothing_more(node, key):
+    begin, ask, part = node
+    # Its machine lost power: nothing more comes, and nothing closes the connection.
+    hanging = _hanging(begin, part)
+    assert int(ask("have", key=key).stdout) == HALF
     assert hanging.wait(30) == 1
     assert b"another sender has taken over" in hanging.stderr.read()
-    assert ask("add", "5000", str(len(DATA) - 5000), data=DATA[5000:]).returncode == 0
+    assert ask("add", str(HALF), str(len(DATA) - HALF), data=DATA[HALF:]).returncode == 0
     assert ask("finish").returncode == 0
+
+
+def test_another_node_ends_no_sender_at_work(node):
+    begin, ask, part = node
+    work = part.parent / "token"
+    script = (work / "receive.sh").read_text()
+    assert "patience_s=60" in script
+    (work / "receive.sh").write_text(script.replace("patience_s=60", "patience_s=0"))
+    sender = _hanging(begin, part)
+    refused = ask("have", key=True)
+    assert (refused.returncode, refused.stderr) == (1, b"another sender is at work\n")
+    refused = ask("add", str(HALF), "1", data=b"x", key=True)
+    assert (refused.returncode, refused.stderr) == (1, b"another sender is at work\n")
+    refused = ask("finish", key=True)
+    assert refused.returncode == 1 and b"has 8192 of 16384 bytes" in refused.stderr
+    sender.communicate(DATA[HALF:], timeout=30)
+    assert sender.returncode == 0
+    assert ask("finish", key=True).returncode == 0
+    assert part.with_suffix(".archive").read_bytes() == DATA
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_more_is_stored_than_is_missing(node, seed):
+    _, ask, part = node
+    draw = random.Random(seed)
+    there = draw.choice([0, 1, 4096, len(DATA) - 1])
+    if there:
+        assert ask("add", "0", str(there), data=DATA[:there]).returncode == 0
+    announced = draw.choice([1, 5, len(DATA) - there, len(DATA), 10**9, 10**30])
+    flood = os.urandom(1000) * draw.choice([1, 1000])
+    ask("add", str(there), str(announced), data=flood, key=True)
+    stored = part.stat().st_size if part.exists() else 0
+    assert stored <= max(there, min(len(DATA), there + announced))
 
 
 def test_what_arrived_wrong_is_thrown_away(node):

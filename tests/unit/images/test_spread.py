@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterctl.images.distribution.spread import CONTROLLER, DistributionState, Transfer
+from clusterctl.images.distribution.spread import CONTROLLER, NOBODY, DistributionState, Transfer
 
 
 def run_in_steps(spread, break_at=lambda transfer, step: None):
@@ -103,3 +103,13 @@ def test_tries_are_counted_per_target(tries):
     spread = DistributionState(waiting=["a"], max_tries=tries)
     steps = run_in_steps(spread, lambda transfer, step: "")
     assert len(steps) == tries
+
+
+def test_a_source_that_another_sender_has_ended_goes_on_sending():
+    spread = DistributionState(["a", "b"])
+    spread.arrived(*spread.start())
+    [transfer] = spread.start()
+    spread.broke(transfer, "another sender has taken over", blame=NOBODY)
+    assert spread.start() == (transfer,)
+    spread.broke(transfer, "torn")
+    assert spread.silent == {transfer.source}
