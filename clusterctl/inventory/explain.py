@@ -90,7 +90,6 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
         key, colon, rest = value.partition(":")
         if colon and rest and key in NodeSpec.model_fields:
             return f"expected a mapping, not {_value(value)}; write '- {key}: {rest}', with a blank behind the colon"
-        return f"expected a mapping, not {_value(value)}; write '- name: {_value(value)[1:-1]}'"
     if kind in _UNQUOTED:
         return f"{_UNQUOTED[kind]}, not {_value(value)}"
     return problem(detail)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from clusterctl import user_files
 from clusterctl.errors import InventoryError
-from clusterctl.inventory import explain, targets, yaml_source
+from clusterctl.inventory import explain, short_forms, targets, yaml_source
 from clusterctl.inventory.discover import this_machine
 from clusterctl.inventory.model import Inventory, InventoryFile
 from clusterctl.inventory.problems import KeyPath, refusal
@@ -93,7 +93,7 @@ def from_document(document: yaml_source.Document, folder: Path) -> Inventory:
 
 def _parsed(document: yaml_source.Document) -> InventoryFile:
     """Return the file as written; raise InventoryError with every key that the model rejects."""
-    tree = _numbers_as_written(document.value, (), document)
+    tree = short_forms.expanded(_numbers_as_written(document.value, (), document))
     try:
         # Strict, because in YAML a quoted 8 is a text and yes is a boolean, and neither is a number of GPUs.
         # JSON, because only there strict pydantic accepts a list for a tuple and a text for an enum.

@@ -124,7 +124,10 @@ class NodeSettings(Model):
 
 
 class NodeSpec(NodeSettings):
-    """One entry under ``nodes``: one node, or a range of nodes such as ``gpu[01-16]``."""
+    """One entry under ``nodes``: one node, or a range of nodes such as ``gpu[01-16]``.
+
+    ``- gpu[01-16]`` stands for ``- name: gpu[01-16]``, and so does ``nodes: gpu[01-16]`` for a list with this entry.
+    """
 
     name: str = Field(min_length=1, max_length=1024)
     """Name of the node, or a range of names; a node must not be in two entries."""
@@ -133,7 +136,10 @@ class NodeSpec(NodeSettings):
 
 
 class GroupSpec(NodeSettings):
-    """Settings of a set of nodes; they override ``defaults``, and the node's own settings override them."""
+    """Settings of a set of nodes; they override ``defaults``, and the node's own settings override them.
+
+    ``rack1: gpu[01-08]`` stands for ``rack1: {nodes: gpu[01-08]}``.
+    """
 
     nodes: str = Field(min_length=1, max_length=65536)
     """The nodes of the group as a node set: ``gpu[01-08],spare``."""

@@ -23,8 +23,8 @@ _SETTINGS_IN = "`defaults`, `groups.NAME` and entries of `nodes`"
 _REQUIRED = object()
 _TOP_VALUES = {
     "defaults": "[settings of nodes](#settings-of-nodes)",
-    "groups": "map of names to [groups](#keys-of-a-group)",
-    "nodes": "list of [nodes](#keys-of-a-node)",
+    "groups": "map of names to [groups](#keys-of-a-group) or to node sets",
+    "nodes": "list of [nodes](#keys-of-a-node) or of their names, or one text with names",
 }
 
 

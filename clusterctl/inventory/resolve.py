@@ -127,7 +127,8 @@ class _Resolver:
         names = tuple(given.names())
         for name in names:
             if not _accepts(_NAME, name):
-                self.problem((*path, "name"), f"{name[:60]!r} is not {shapes.NODE_NAME}")
+                with_user = address_problem(name) if "@" in name else None
+                self.problem((*path, "name"), with_user or f"{name[:60]!r} is not {shapes.NODE_NAME}")
                 return []
         if spec.address is None:
             for name in names:

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from clusterctl.inventory import short_forms
 from clusterctl.inventory.frozen_model import Model
 from clusterctl.inventory.model import InventoryFile
 
@@ -23,6 +24,7 @@ def schema() -> dict[str, Any]:
             shown["properties"][name] = dict(
                 sorted({**shown["properties"][name], "description": said}.items())
             )
+    short_forms.allow_in(generated)
     generated["title"] = "clusterctl inventory"
     generated["description"] = "The nodes of a GPU cluster, and their settings."
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}

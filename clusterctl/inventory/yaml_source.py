@@ -50,13 +50,17 @@ class Document:
 
     def line(self, path: KeyPath) -> int:
         """Return the line of a key, or of the nearest key around it."""
-        while path not in self.lines and path:
-            path = path[:-1]
-        return self.lines.get(path, 0)
+        return self.lines.get(self._nearest(path), 0)
 
     def problem(self, path: KeyPath, message: str) -> InventoryProblem:
-        """Return a problem at a key, with its line."""
-        return InventoryProblem(self.line(path), key_text(path), message)
+        """Return a problem at a key, or at the nearest key around it that the file has, with its line."""
+        near = self._nearest(path)
+        return InventoryProblem(self.lines.get(near, 0), key_text(near), message)
+
+    def _nearest(self, path: KeyPath) -> KeyPath:
+        while path not in self.lines and path:
+            path = path[:-1]
+        return path
 
 
 def read(path: Path) -> Document:

@@ -214,3 +214,13 @@ def test_a_mistyped_file_name_gets_a_suggestion(tmp_path):
     with pytest.raises(InventoryError) as caught:
         load.load(tmp_path / "none" / "inventory1.yaml")
     assert caught.value.hint.startswith("give an existing")
+
+
+@pytest.mark.parametrize(
+    "nodes", ["nodes: gpu[1-3]", "nodes: [gpu1, {name: 'gpu[2-3]'}]", "nodes: 'gpu[1-2],gpu3'"]
+)
+def test_entries_without_settings_may_be_texts(nodes: str) -> None:
+    short = load.from_text(f"version: 1\n{nodes}\ngroups:\n  rack1: gpu[1-2]\n")
+    written = "version: 1\nnodes: [{name: 'gpu[1-3]'}]\ngroups: {rack1: {nodes: 'gpu[1-2]'}}\n"
+    assert short.nodes == load.from_text(written).nodes
+    assert [node.groups for node in short.nodes] == [("rack1",), ("rack1",), ()]

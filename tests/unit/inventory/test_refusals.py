@@ -282,9 +282,22 @@ CASES = {
         "inventory.yaml:3: not YAML: a quotation mark is not closed",
     ),
     "a tab": ("version: 1\nnodes:\n\t- name: a\n", "start any token; indent with spaces, not with tabs"),
-    "a node as text": (
-        "version: 1\nnodes: [gpu01]\n",
-        "inventory.yaml:2: nodes[0]: expected a mapping, not 'gpu01'; write '- name: gpu01'",
+    "names of nodes as one text": ("version: 1\nnodes: 'gpu[1-'\n", "inventory.yaml:2: nodes: "),
+    "names of a node as text": (
+        "version: 1\nnodes:\n  - gpu01\n  - root@gpu02\n",
+        "inventory.yaml:4: nodes[1]: 'root@gpu02' is not a valid address; write only the host here, and user and port",
+    ),
+    "a node given twice as text": (
+        "version: 1\nnodes:\n  - gpu[1-2]\n  - gpu2\n",
+        "inventory.yaml:4: nodes[1]: the node gpu2 is given twice; it is already on line 3",
+    ),
+    "a group as text": (
+        "version: 1\nnodes: gpu[1-2]\ngroups:\n  rack1: gpu[2-3]\n",
+        "inventory.yaml:4: groups.rack1: gpu3 is not a node of this inventory",
+    ),
+    "a user and a port in a node as text": (
+        "version: 1\nnodes: ['root@gpu01:22']\n",
+        "inventory.yaml:2: nodes[0]: expected a mapping, not 'root@gpu01:22'",
     ),
     "escape in a whole file": (
         'version: 1\ndefaults: {requirements: {cluster_file: {content: "a\\n\\e[31m"}}}\n' + NODE,
