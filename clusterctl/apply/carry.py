@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import mmap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -39,11 +39,12 @@ done <../SHA256SUMS"""
 class Folder:
     """A package directory: ``sums`` pairs each file to copy with its SHA-256; ``name`` is the name used on nodes.
 
-    Its files are in ``path``, or the only one is ``data``, which stands in no file.
+    Its files are in ``path``, or the only one is ``data``, which stands in no file. ``sizes``: their bytes, in order.
     """
 
     path: Path
     sums: tuple[tuple[str, str], ...]
+    sizes: tuple[int, ...]
     data: bytes | None = None
 
     @property
@@ -67,6 +68,17 @@ def package_of(file: str) -> str | None:
     if stem.endswith(".rpm") and stem.count("-") >= 2:
         return stem.rsplit("-", 2)[0]
     return None
+
+
+def version_of(file: str) -> str:
+    """Return the version in the file name of a package; RPM: with the release. Empty if the file is not a package."""
+    stem = PurePosixPath(file).name
+    if package_of(file) is None:
+        return ""
+    if stem.endswith(".deb"):
+        return stem.removesuffix(".deb").split("_")[1].replace("%3a", ":") if "_" in stem else ""
+    _, version, release = stem.removesuffix(".rpm").rsplit("-", 2)
+    return f"{version}-{release.rpartition('.')[0]}"
 
 
 def _listed(path: Path) -> dict[str, str]:
@@ -111,6 +123,7 @@ def read(folder: str, manager: str, wanted: Iterable[str]) -> Folder:
         for name, digest in listed.items()
         if name.endswith(suffix) or (manager == "dnf" and name.startswith("repodata/"))
     }
+    sizes = dict.fromkeys(sorted(carried), 0)
     there = {package_of(name) for name in carried}
     missing = [package for package in wanted if package not in there]
     if missing:
@@ -126,6 +139,7 @@ def read(folder: str, manager: str, wanted: Iterable[str]) -> Folder:
     for name, digest in carried.items():
         try:
             info = (path / name).stat()
+            sizes[name] = info.st_size
             found = _sha256(path / name, info.st_size, info.st_mtime_ns)
         except OSError as error:
             raise PlanError(
@@ -137,14 +151,14 @@ def read(folder: str, manager: str, wanted: Iterable[str]) -> Folder:
                 f"{path / name} does not match {SUMS}: its SHA-256 is {found}, expected {digest}",
                 hint="download the file again from a source that you trust",
             )
-    return Folder(path, tuple(sorted(carried.items())))
+    return Folder(path, tuple(sorted(carried.items())), tuple(sizes.values()))
 
 
 @cache
 def _core_wheel() -> Folder:
     wheel = core_wheel.installed()
     digest = hashlib.sha256(wheel.data).hexdigest()
-    return Folder(Path(wheel.file_name), ((wheel.file_name, digest),), wheel.data)
+    return Folder(Path(wheel.file_name), ((wheel.file_name, digest),), (len(wheel.data),), wheel.data)
 
 
 def carried_wheel(file_name: str) -> Folder:
@@ -202,20 +216,25 @@ def _bytes_of(folder: Folder, name: str) -> contextlib.AbstractContextManager[by
     return _mapped(folder.path / name) if folder.data is None else contextlib.nullcontext(folder.data)
 
 
-def carry(transport: Transport, folders: Mapping[str, Folder], place: str) -> None:
+def carry(
+    transport: Transport, folders: Mapping[str, Folder], place: str, on_sent: Callable[[int, int], None]
+) -> None:
     """Copy missing packages to ``place`` on a node; raise CommandError if they cannot be written there.
 
-    On failure ``place`` is removed, because the disk may be full.
+    ``on_sent`` is called with the bytes that were copied from one directory, and with those to copy. On failure
+    ``place`` is removed, because the disk may be full.
     """
     try:
-        _bring(transport, folders, place)
+        _bring(transport, folders, place, on_sent)
     except CommandError:
         with contextlib.suppress(TransportError):
             transport.run(("rm", "-rf", "--", place), timeout_s=_REMOVE_TIMEOUT_S, as_root=True)
         raise
 
 
-def _bring(transport: Transport, folders: Mapping[str, Folder], place: str) -> None:
+def _bring(
+    transport: Transport, folders: Mapping[str, Folder], place: str, on_sent: Callable[[int, int], None]
+) -> None:
     for folder in folders.values():
         there = f"{place}/{folder.name}"
         looked = transport.run(("sh", "-c", _LOOK, "sh", there), stdin=folder.listing, as_root=True)
@@ -225,7 +244,14 @@ def _bring(transport: Transport, folders: Mapping[str, Folder], place: str) -> N
                 hint="check free space and permissions of that directory",
             )
         present = set(looked.text.splitlines())
-        for name, _ in folder.sums:
-            if name not in present:
-                with _bytes_of(folder, name) as data:
-                    transport.put(data, f"{there}/files/{name}", mode=0o600, as_root=True)
+        missing = {
+            name: size
+            for (name, _), size in zip(folder.sums, folder.sizes, strict=True)
+            if name not in present
+        }
+        sent, total = 0, sum(missing.values())
+        for name, size in missing.items():
+            on_sent(sent, total)
+            with _bytes_of(folder, name) as data:
+                transport.put(data, f"{there}/files/{name}", mode=0o600, as_root=True)
+            sent += size

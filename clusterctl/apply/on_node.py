@@ -69,8 +69,7 @@ class OnNode:
             folders = carry.folders_of(plan)
             if folders:
                 place = f"{self._header.state_dir}/carried/{self._header.run}"
-                self._engine.watch.doing(self._node.name, "copying packages to the node")
-                carry.carry(transport, folders, place)
+                carry.carry(transport, folders, place, self._copying)
             names = {folder: read.name for folder, read in folders.items()}
             outcome = self._apply(transport, NodePlan(plan.node, steps), names)
         if outcome.rebooting:
@@ -82,6 +81,10 @@ class OnNode:
             boots_left = tuple(replace(step, needs_reboot=True) for step in skipped)
             outcome = replace(outcome, steps=(*outcome.steps, *boots_left))
         return outcome
+
+    def _copying(self, sent: int, total: int) -> None:
+        of = f"{sent >> 20} of {total >> 20} MiB" if total >= 1 << 20 else f"{total} bytes"
+        self._engine.watch.doing(self._node.name, f"copying packages to the node: {of}")
 
     def _why_no_reboot(self) -> str:
         if self._node.connection == "local":

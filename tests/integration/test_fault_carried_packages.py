@@ -207,7 +207,7 @@ def test_what_is_there_already_is_not_carried_again_and_what_was_cut_is(node, pa
 
     transport.put = counted
     place = f"{fault_nodes.STATE}/carried/run"
-    carry.carry(transport, {"f": folder}, place)
+    carry.carry(transport, {"f": folder}, place, lambda *_: None)
     assert sent == sorted(p.name for p in packages.glob("*.deb"))
     there = made.state / "carried/run" / folder.name / "files"
     assert {p.name: p.read_bytes() for p in there.iterdir()} == {
@@ -215,7 +215,7 @@ def test_what_is_there_already_is_not_carried_again_and_what_was_cut_is(node, pa
     }
     sent.clear()
     (there / "clusterctl-test-other_1.0_all.deb").write_bytes(b"half of i")
-    carry.carry(transport, {"f": folder}, place)
+    carry.carry(transport, {"f": folder}, place, lambda *_: None)
     assert sent == ["clusterctl-test-other_1.0_all.deb"]
     transport.close()
 
@@ -227,7 +227,7 @@ def test_what_cannot_be_carried_whole_leaves_nothing_on_the_node(packages, tmp_p
     (place / folder.name / "files" / folder.sums[-1][0]).mkdir(parents=True)
     transport = Connector()(Node(name="here", address="localhost", connection="local"))
     with pytest.raises(CommandError, match="cannot be written"):
-        carry.carry(transport, {"f": folder}, str(place))
+        carry.carry(transport, {"f": folder}, str(place), lambda *_: None)
     assert not place.exists()
 
 

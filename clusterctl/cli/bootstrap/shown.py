@@ -76,14 +76,15 @@ class Shown:
             self._show("\n" + "\n".join([*head, plan_text.blocks(nodes, console.width())]))
 
     def _nodes(self, plan: Plan, facts: HostMap[NodeFacts]) -> tuple[NodeChanges, ...]:
-        from clusterctl.apply import present, script
+        from clusterctl.apply import carry, present, script
         from clusterctl.cli.live_steps import LiveNodes
         from clusterctl.cli.terminal.progress import Progress
         from clusterctl.report.text import plan as plan_text
 
         with Progress("Reading the files that change", unit="nodes") as progress:
             files = present.read(self.engine, self.inventory, facts, plan, LiveNodes(progress))
-        nodes = plan_text.changes_of(plan, files)
+        copied = {node.node: carry.folders_of(node) for node in plan.nodes}
+        nodes = plan_text.changes_of(plan, files, copied)
         for planned, node in zip(plan.nodes, nodes, strict=True):
             keys = [(node.node, script.step_key(step)) for step in planned.steps]
             self._changes.update(zip(keys, node.changes, strict=True))

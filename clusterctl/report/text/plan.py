@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from clusterctl.apply.carry import package_of, version_of
 from clusterctl.inventory import nodeset
 from clusterctl.plan import file_diff
+from clusterctl.report.text import table
 from clusterctl.report.text.folding import shape
 from clusterctl.report.text.wrapping import wrapped
 from clusterctl.requirements.steps import (
@@ -28,8 +31,9 @@ from clusterctl.requirements.steps import (
 from clusterctl.wording import counted
 
 if TYPE_CHECKING:
+    from clusterctl.apply.carry import Folder
     from clusterctl.plan.file_diff import Present
-    from clusterctl.plan.model import Plan, PlannedStep
+    from clusterctl.plan.model import NodePlan, Plan, PlannedStep
 
 ADD, CHANGE, LEAVE = "+", "~", "."
 """The sign of a line, besides ``-``; a line with LEAVE changes nothing."""
@@ -64,8 +68,14 @@ class NodeChanges:
     """Text behind the names of the nodes, such as the run to undo."""
 
 
-def change_of(planned: PlannedStep, present: Mapping[str, Present]) -> Change:
-    """Return how one step of a plan is shown; ``present`` are the files that the node has, as far as they are known."""
+def change_of(
+    planned: PlannedStep, present: Mapping[str, Present], copied: Mapping[str, Folder], *, first: bool
+) -> Change:
+    """Return how one step of a plan is shown.
+
+    ``present``: the files that the node has, as far as they are known. ``copied``: the package directories that are
+    copied to the node. ``first``: whether no step before this one installs from its directory.
+    """
     step = planned.step
     sign, more, was = CHANGE, "", ""
     details: tuple[str, ...] = ()
@@ -76,7 +86,7 @@ def change_of(planned: PlannedStep, present: Mapping[str, Present]) -> Change:
         # The kernel separates the numbers of a value with tabs.
         was = " ".join(step.prior.split()) if len(step.prior) <= _VALUE_CHARACTERS else ""
     elif isinstance(step, InstallPackages):
-        sign, details = ADD, _packages(step)
+        sign, details = ADD, _packages(step, copied.get(step.folder or ""), first=first)
     elif isinstance(step, (LoadModule, EnableUnit, PutTree, MakeVenv)):
         sign = ADD
     return Change(
@@ -105,20 +115,36 @@ def _file(step: WriteFile | WriteBlock, present: Present | None) -> tuple[str, s
     return CHANGE, ""
 
 
-def _packages(step: InstallPackages) -> tuple[str, ...]:
-    named = set(re.split(r"[\s,]+", step.description))
-    return () if named.issuperset(step.packages) else (f"packages: {' '.join(step.packages)}",)
+def _packages(step: InstallPackages, folder: Folder | None, *, first: bool) -> tuple[str, ...]:
+    if folder is not None:
+        versions = {package_of(file): version_of(file) for file, _ in folder.sums}
+        named = " ".join(f"{name} {versions.get(name, '')}".rstrip() for name in step.packages)
+        size = f"{counted(len(folder.sums), 'file')}, {table.size(sum(folder.sizes))}"
+        copies = (f"note: {size}, copied to each node from {folder.path}",) if first else ()
+        return (f"packages: {named}", *copies)
+    words = set(re.split(r"[\s,]+", step.description))
+    return () if words.issuperset(step.packages) else (f"packages: {' '.join(step.packages)}",)
 
 
-def changes_of(plan: Plan, present: Mapping[str, Mapping[str, Present]]) -> tuple[NodeChanges, ...]:
-    """Return how the plan of each node is shown."""
+def changes_of(
+    plan: Plan,
+    present: Mapping[str, Mapping[str, Present]],
+    copied: Mapping[str, Mapping[str, Folder]] = MappingProxyType({}),
+) -> tuple[NodeChanges, ...]:
+    """Return how the plan of each node is shown; ``present`` and ``copied`` are by node, as in ``change_of``."""
     return tuple(
-        NodeChanges(
-            node.node,
-            tuple(change_of(planned, present.get(node.node, {})) for planned in node.steps),
-        )
-        for node in plan.nodes
+        _changes_of(node, present.get(node.node, {}), copied.get(node.node, {})) for node in plan.nodes
     )
+
+
+def _changes_of(node: NodePlan, present: Mapping[str, Present], copied: Mapping[str, Folder]) -> NodeChanges:
+    seen: set[str | None] = set()
+    changes: list[Change] = []
+    for planned in node.steps:
+        folder = planned.step.folder if isinstance(planned.step, InstallPackages) else None
+        changes.append(change_of(planned, present, copied, first=folder not in seen))
+        seen.add(folder)
+    return NodeChanges(node.node, tuple(changes))
 
 
 def without_details(change: Change) -> Change:

@@ -34,9 +34,11 @@ def test_a_package_that_is_gone_since_the_plan_was_made_is_named_and_the_node_ke
     sums = "".join(f"{hashlib.sha256(text).hexdigest()}  {name}\n" for name, text in texts.items())
     (tmp_path / "SHA256SUMS").write_text(sums)
     folder, node = carry.read(str(tmp_path), "apt", ("a",)), Node()
-    carry.carry(node, {str(tmp_path): folder}, "/carried")
+    shown = []
+    carry.carry(node, {str(tmp_path): folder}, "/carried", lambda *sent: shown.append(sent))
     assert node.files == texts
+    assert shown == [(0, 2), (1, 2), (1, 2)], "bytes before each file, and of all"
     (tmp_path / "z_1_all.deb").unlink()
     with pytest.raises(CommandError, match=r"z_1_all\.deb can no longer be read: No such file"):
-        carry.carry(node, {str(tmp_path): folder}, "/carried")
+        carry.carry(node, {str(tmp_path): folder}, "/carried", lambda *_: None)
     assert node.told[-1] == "rm"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from every_step import EVERY_KIND
 
+from clusterctl.apply import carry
 from clusterctl.apply.execute import StepOutcome
 from clusterctl.apply.undo import UndoOutcome
 from clusterctl.documents.kinds import AppliedStatus
@@ -156,6 +159,40 @@ def test_packages_that_the_sentence_does_not_name_are_listed():
     ]
     step = PlannedStep("acs", InstallPackages("Install pciutils for setpci", "apt", ("pciutils",)))
     assert _blocks({"n1": [step]})[1:] == ["  + acs  Install pciutils for setpci"]
+
+
+def test_packages_of_a_directory_have_versions_and_the_copies_their_size():
+    files = ("libx_2%3a1.0-3_amd64.deb", "chrony_4.3-2_amd64.deb", "docker.io_20.10_amd64.deb")
+    folder = carry.Folder(
+        Path("/debs"), tuple((file, "0" * 64) for file in files), (3 << 20, 1 << 19, 1 << 20)
+    )
+    steps = [
+        PlannedStep("docker", InstallPackages("Install docker", "apt", ("docker.io", "libx"), "/debs")),
+        PlannedStep("time-sync", InstallPackages("Install chrony", "apt", ("chrony",), "/debs")),
+    ]
+    plan = Plan(tuple(NodePlan(node, tuple(steps)) for node in ("n1", "n2")))
+    copied = {node: {"/debs": folder} for node in ("n1", "n2")}
+    assert plan_text.blocks(plan_text.changes_of(plan, {}, copied), 80).splitlines()[1:] == [
+        "  + docker     Install docker",
+        "      packages: docker.io 20.10 libx 2:1.0-3",
+        "      note: 3 files, 4.5 MiB, copied to each node from /debs",
+        "  + time-sync  Install chrony",
+        "      packages: chrony 4.3-2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "version"),
+    [
+        ("repo/kernel-headers-5.14.0-427.el9.x86_64.rpm", "5.14.0-427.el9"),
+        ("a_1.2_all.deb", "1.2"),
+        ("a.deb", ""),
+        ("a-1.rpm", ""),
+        ("repodata/repomd.xml", ""),
+    ],
+)
+def test_the_version_of_a_package_is_read_from_its_file_name(file, version):
+    assert carry.version_of(file) == version
 
 
 def test_the_size_counts_restarts_and_reboots_and_names_what_is_disturbed():
