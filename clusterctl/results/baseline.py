@@ -139,7 +139,8 @@ class Regression:
 class BaselineComparison:
     """A run compared with a baseline. ``notes`` weaken the verdict: few repeats, other versions.
 
-    ``figures`` is the number of all figures of the run. ``noisy`` are those that were recorded, but vary too much.
+    ``figures`` is the number of all figures of the run. ``noisy`` are those that were recorded, but vary too much;
+    ``absent`` those of a recorded configuration that were not recorded.
     """
 
     name: str
@@ -148,6 +149,7 @@ class BaselineComparison:
     figures: int
     below: tuple[Regression, ...] = ()
     noisy: tuple[tuple[str, Series], ...] = ()
+    absent: tuple[tuple[str, Series], ...] = ()
     notes: tuple[str, ...] = field(default=())
     hint: str | None = None
 
@@ -171,6 +173,7 @@ class BaselineComparison:
                 }
                 for np, one in self.noisy
             ],
+            "not_recorded": [{"np": int(np), "size_bytes": one.size_bytes} for np, one in self.absent],
             "below": [
                 {
                     "np": int(below.np),
@@ -255,6 +258,7 @@ def compare(baseline: Baseline, document: Mapping[str, Any]) -> BaselineComparis
     """
     below: list[Regression] = []
     noisy: list[tuple[str, Series]] = []
+    absent: list[tuple[str, Series]] = []
     notes: dict[str, None] = {}
     judged = matched = few = 0
     all_found = figures(document)
@@ -268,6 +272,7 @@ def compare(baseline: Baseline, document: Mapping[str, Any]) -> BaselineComparis
         series = {(one.size_bytes, one.unit): one for one in entry.series}
         common = [(f, one) for f in found if (one := series.get((f.size_bytes, f.unit))) is not None]
         matched += len(common)
+        absent += [(key["np"], one) for one in found if (one.size_bytes, one.unit) not in series]
         if entry.repeats < ENOUGH_REPEATS:
             few = max(few, entry.repeats)
             notes[_few(entry.repeats, common)] = None
@@ -291,6 +296,7 @@ def compare(baseline: Baseline, document: Mapping[str, Any]) -> BaselineComparis
         sum(len(found) for _, found in all_found),
         tuple(below),
         tuple(noisy),
+        tuple(absent),
         tuple(notes),
         _hint(baseline.name, verdict, noisy, few),
     )
@@ -321,7 +327,7 @@ def _hint(name: str, verdict: Verdict, noisy: Sequence[tuple[str, Series]], few:
     if few:
         count = max(count, ENOUGH_REPEATS)
     elif not count:
-        return "no number of repeats is enough for this noise: measure on idle nodes, with a larger --iters"
+        return f"even {MOST_REPEATS} repeats are too few for this noise: measure on idle nodes, with a larger --iters"
     return (
         f"record {'more' if few else f'about {count}'} repeats: clusterctl bench ... --repeats {count}, then "
         f"clusterctl results baseline record {name}"

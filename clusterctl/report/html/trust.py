@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterctl.report.text import trust as lines_of
-from clusterctl.report.text.baseline import noisy_lines
+from clusterctl.report.text.baseline import not_judged_lines
 from clusterctl.report.text.table import size
 
 _FALLEN_BACK = ("sockets", "no-gpudirect")
@@ -90,10 +90,7 @@ def baseline_sentence(proof: Mapping[str, Any]) -> str:
         "below-baseline": f"The run is below the baseline {name}: {figures}, {low} below it",
         "not-judged": f"The baseline {name} cannot judge this run: {figures}",
     }.get(str(found["verdict"]), f"The baseline {name} has no entry for this run")
-    noisy = [
-        (one["size_bytes"], one["cv"], one["repeats"], one["needed"]) for one in found.get("too_noisy") or ()
-    ]
-    more = [str(found.get("reason") or ""), *noisy_lines(noisy), str(found.get("hint") or "")]
+    more = [str(found.get("reason") or ""), *not_judged_lines(found), str(found.get("hint") or "")]
     # Names in the sentence keep their case, so only the first letter is capitalised.
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (said, *more) if text)
 

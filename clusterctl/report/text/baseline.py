@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.documents.baseline import Published
 from clusterctl.report.text.table import columns, fits, size, with_notes
-from clusterctl.results.baseline import ENOUGH_REPEATS, Baseline, BaselineEntry, Series
+from clusterctl.results.baseline import ENOUGH_REPEATS, MOST_REPEATS, Baseline, BaselineEntry, Series
 from clusterctl.wording import counted
 
 
@@ -39,7 +40,7 @@ def _allowed(one: Series) -> str:
 
 
 def _needs(repeats: int | None) -> str:
-    return "at any number of repeats" if repeats is None else f"needs about {repeats} repeats"
+    return f"needs more than {MOST_REPEATS} repeats" if repeats is None else f"needs about {repeats} repeats"
 
 
 def _repeats(entry: BaselineEntry) -> str:
@@ -70,11 +71,26 @@ def noisy_lines(figures: Sequence[tuple[int | None, float, int, int | None]]) ->
     lines = []
     for needed in dict.fromkeys(one[3] for one in figures):
         alike = [one for one in figures if one[3] == needed]
-        what = ", ".join("throughput" if at is None else size(at) for at, *_ in alike)
+        what = _named([at for at, *_ in alike])
         vary = f"the {alike[0][2]} repeats vary by {100 * max(cv for _, cv, *_ in alike):.1f} %"
-        todo = "no number of repeats is enough" if needed is None else f"record about {needed} repeats"
+        todo = (
+            f"even {MOST_REPEATS} repeats are too few" if needed is None else f"record about {needed} repeats"
+        )
         lines.append(f"too noisy to judge: {what} ({vary}; {todo})")
     return lines
+
+
+def not_judged_lines(entry: Mapping[str, Any]) -> list[str]:
+    """Return why figures were not judged (``proof.baseline``): the baseline lacks them, or they are too noisy."""
+    absent = [row["size_bytes"] for row in entry.get("not_recorded") or ()]
+    noisy = [
+        (row["size_bytes"], row["cv"], row["repeats"], row["needed"]) for row in entry.get("too_noisy") or ()
+    ]
+    return [*([f"not in the baseline: {_named(absent)}"] if absent else []), *noisy_lines(noisy)]
+
+
+def _named(sizes: Sequence[int | None]) -> str:
+    return ", ".join("throughput" if at is None else size(at) for at in dict.fromkeys(sizes))
 
 
 def render(baseline: Baseline) -> str:

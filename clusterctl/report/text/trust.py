@@ -7,7 +7,7 @@ from typing import Any
 
 from clusterctl.grouping import grouped
 from clusterctl.report.text import health, topology
-from clusterctl.report.text.baseline import noisy_lines
+from clusterctl.report.text.baseline import not_judged_lines
 from clusterctl.report.text.table import size
 
 
@@ -68,9 +68,6 @@ def baseline(entry: Mapping[str, Any]) -> list[str]:
         f"{judged} of {of} figures judged" if of and judged != of and entry["verdict"] != "no-match" else ""
     )
     reason = "; ".join(text for text in (some, entry["reason"]) if text)
-    noisy = [
-        (row["size_bytes"], row["cv"], row["repeats"], row["needed"]) for row in entry.get("too_noisy") or ()
-    ]
     return [
         f"baseline {entry['name']}: {entry['verdict']}{f' ({reason})' if reason else ''}",
         *(
@@ -79,7 +76,7 @@ def baseline(entry: Mapping[str, Any]) -> list[str]:
             f"(allowed {_share(row['allowed'])})"
             for row in entry["below"]
         ),
-        *(f"  {line}" for line in noisy_lines(noisy)),
+        *(f"  {line}" for line in not_judged_lines(entry)),
         *([f"  hint: {entry['hint']}"] if entry.get("hint") else []),
     ]
 

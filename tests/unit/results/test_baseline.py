@@ -133,9 +133,17 @@ def test_a_baseline_that_could_never_fail_judges_nothing_and_says_how_many_repea
     assert [line for line in baseline_table.recorded(known) if "warning" in line] == [
         f"warning: {line.strip()}" for line in lines[1:]
     ]
+    one_more = sweep("n", [0.1] * 3 + [0.0] * 2)
+    one_more["rows"].append({"size_bytes": 1 << 40, "busbw_gbps": 12.0})
+    lines = trust_lines.lines({"baseline": compare(known, one_more).document()})
+    assert lines[:2] == ["baseline b: not-judged (0 of 4 figures judged)", "  not in the baseline: 1024 GiB"]
+    assert [line.partition(":")[0].strip() for line in lines[2:]] == ["too noisy to judge"] * 2 + ["hint"]
     assert baseline_table.render(known).splitlines()[3].endswith("too noisy, needs about 11 repeats")
     wild = Series(1024, "GB/s", (1.0, 2.0, 3.0))
     assert wild.noisy and wild.needed is None
+    assert baseline_table.noisy_lines([(1024, 0.5, 3, wild.needed)]) == [
+        "too noisy to judge: 1 KiB (the 3 repeats vary by 50.0 %; even 30 repeats are too few)"
+    ]
     page = html_trust.baseline_sentence({"baseline": none.document()})
     assert page.startswith(
         "The baseline b cannot judge this run: 0 of 3 figures judged. Too noisy to judge: 1 KiB"
