@@ -68,6 +68,7 @@ PciSelector = Annotated[
     ),
 ]
 # These texts must not begin with '-': they become words of command lines, where they would be taken for options.
+_ZONE = re.compile(r"[0-9A-Za-z._:-]{0,15}")
 _NUMBERS = re.compile(r"[0-9]+(\.[0-9]*)+$")
 
 
@@ -96,12 +97,12 @@ def address_problem(text: str) -> str | None:
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is an IP address."""
+    """Return whether a text is an IP address; the zone of an IPv6 address must be like an interface's name."""
     try:
         ip_address(text)
     except ValueError:
         return False
-    return True
+    return _ZONE.fullmatch(text.partition("%")[2]) is not None
 
 
 def canonical_address(text: str) -> str:

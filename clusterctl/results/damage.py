@@ -14,6 +14,7 @@ from clusterctl.errors import ResultError
 from clusterctl.foreign import json_value
 from clusterctl.results.record import Summary
 
+_MOST = 1e18
 HINT = "read it again from its run folder: clusterctl results import DIR"
 _TYPES: Mapping[str, tuple[type, ...]] = {"np": (int,), "nodes": (int,), "figure": (int, float)}
 _REQUIRED = ("run", "started_at", "benchmark", "status", "versions")
@@ -61,11 +62,20 @@ def summary(columns: Mapping[str, Any], path: Path) -> Summary:
 def parsed(text: object, kind: type[Any]) -> Any:
     """Return the JSON value in a column; ValueError or TypeError for invalid JSON or another type.
 
-    A number that is not finite becomes None, because JSON cannot represent it.
+    A fraction that is not finite or beyond 1e18 becomes None: JSON cannot represent it, or a unit's factor would make
+    it infinite.
     """
     if not isinstance(text, str):
         raise TypeError(f"expected text, not {type(text).__name__}")
-    value = json_value(text, not_finite=lambda _: None)
+    value = _within_bounds(json_value(text, not_finite=lambda _: None))
     if not isinstance(value, kind):
         raise TypeError(f"expected a JSON {kind.__name__}, not {type(value).__name__}")
     return value
+
+
+def _within_bounds(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _within_bounds(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_within_bounds(one) for one in value]
+    return None if isinstance(value, float) and abs(value) > _MOST else value

@@ -31,7 +31,8 @@ def read(folder: Path) -> Record:
         raise ResultError(f"{folder}: results.json is not a {BenchResult.schema_name()} document")
     commands: list[str] = []
     if (folder / "artifacts.json").is_file():
-        said = _json(folder / "artifacts.json").get("commands") or ()
+        said = _json(folder / "artifacts.json").get("commands")
+        said = said if isinstance(said, list) else ()
         commands = [str(entry["line"]) for entry in said if isinstance(entry, dict) and "line" in entry]
     try:
         return record.from_document(

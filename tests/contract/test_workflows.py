@@ -27,7 +27,7 @@ WORKFLOWS = sorted((Path(__file__).parents[2] / ".github" / "workflows").glob("*
 
 
 def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
-    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+    return [step for job in workflow["jobs"].values() for step in job.get("steps", ())]
 
 
 def clusterctl_lines(workflow: dict[str, Any]) -> list[list[str]]:
@@ -47,6 +47,9 @@ def test_a_workflow_has_what_every_workflow_needs(path: Path) -> None:
     assert workflow["permissions"] == {"contents": "read"}
     for name, job in workflow["jobs"].items():
         assert job.keys() & {"permissions"} <= ({"permissions"} if name == "publish" else set())
+        if job.keys() == {"uses"}:
+            assert (path.parents[2] / job["uses"]).is_file()
+            continue
         assert job["timeout-minutes"] <= 90
         assert job["runs-on"]
         for step in job["steps"]:
@@ -59,6 +62,7 @@ def test_a_workflow_has_what_every_workflow_needs(path: Path) -> None:
 def test_an_action_is_named_by_a_commit_and_its_version(path: Path) -> None:
     """A tag can be moved to another commit; a line with a commit is changed only here."""
     lines = [line.partition("uses:")[2].strip() for line in path.read_text().splitlines() if "uses:" in line]
+    lines = [line for line in lines if not line.startswith("./")]
     assert len(lines) == len([step for step in steps(yaml.safe_load(path.read_text())) if "uses" in step])
     for line in lines:
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
@@ -87,8 +91,20 @@ def test_only_a_release_of_this_version_is_published_and_by_no_token() -> None:
     assert workflow[True] == {"push": {"tags": ["v*"]}}
     publish = workflow["jobs"]["publish"]
     assert publish["permissions"] == {"contents": "read", "id-token": "write", "attestations": "write"}
-    assert publish["environment"] == "pypi" and sorted(publish["needs"]) == ["sdist", "wheel"]
+    assert publish["environment"] == "pypi" and sorted(publish["needs"]) == ["ci", "sdist", "wheel"]
+    assert workflow["jobs"]["ci"] == {"uses": "./.github/workflows/ci.yml"}
+    assert "workflow_call" in load("ci.yml")[True]
     assert "secrets." not in (WORKFLOWS[0].parent / "release.yml").read_text()
+
+
+def test_a_release_is_built_by_known_versions() -> None:
+    constraints = (WORKFLOWS[0].parents[1] / "build-constraints.txt").read_text().splitlines()[1:]
+    assert all(re.fullmatch(r"[\w-]+==[0-9.]+", line) for line in constraints)
+    job = load("release.yml")["jobs"]["sdist"]
+    assert job["env"]["PIP_CONSTRAINT"].endswith("/.github/build-constraints.txt")
+    lines = [step["run"] for step in job["steps"] if step.get("run", "").startswith("pipx")]
+    (build,) = [line for line in constraints if line.startswith("build==")]
+    assert lines and all(line.startswith(f"pipx run {build}") for line in lines)
 
 
 def test_every_place_has_the_same_version() -> None:

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clusterctl.facts import document, gather, probe
-from clusterctl.facts.base import ReadStatus, Section, Sections
+from clusterctl.facts.base import ReadStatus, Section, Sections, Unparsable
 from clusterctl.facts.catalog import FRAGMENTS
 from clusterctl.facts.drift import drift
 from clusterctl.facts.model.host import RootAccess
-from clusterctl.facts.subjects import ssh_mesh
+from clusterctl.facts.subjects import network, session, ssh_mesh
 from clusterctl.facts.subjects.clock import ClockExchange
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.catalog import ALL
@@ -207,3 +207,12 @@ def test_every_fragment_is_named_once_and_quotes_its_reason() -> None:
     assert len(set(NAMES)) == len(NAMES)
     assert all(re.fullmatch(r"[a-z_]+", name) for name in NAMES)
     assert all(bool(fragment.needs) == bool(fragment.missing) for fragment in FRAGMENTS)
+
+
+@pytest.mark.parametrize("word", ["-p;id", "--help", "node1", "10.0.0.1;id", "10.0.0.010", "fe80::1%$(id)"])
+def test_only_an_ip_address_passes_as_a_nodes_address(word: str) -> None:
+    """Programs get it as an argument."""
+    with pytest.raises(Unparsable):
+        session.parse_accepted(f"10.0.0.9 5000 {word} 22")
+    with pytest.raises(Unparsable):
+        network.parse_addresses(f"2: ib0    inet {word}/16 scope global\n")

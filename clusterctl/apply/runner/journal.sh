@@ -121,6 +121,8 @@ started_of() { # PID -> $started, its start in clock ticks since boot
 }
 
 lock_is_stale() {
+  is_there "$STATE/lock" || return 1
+  plain "$STATE/lock" || return 0 # a pipe would hold this process up
   held_by=$(cat "$STATE/lock" 2>/dev/null) || return 1
   # shellcheck disable=SC2086 # the fields of the lock
   set -- $held_by
@@ -168,7 +170,7 @@ take_lock() {
     fi
   fi
   rm -f "$STATE/lock.$$" "$STATE/journal/.writable"
-  read -r held_pid _ <"$STATE/lock" && [ "$held_pid" = "$$" ] && locked=1
+  plain "$STATE/lock" && read -r held_pid _ <"$STATE/lock" && [ "$held_pid" = "$$" ] && locked=1
 }
 
 free_lock() {

@@ -219,7 +219,7 @@ main_undo() {
   if [ -z "$left" ]; then
     # Keep one line per step; the copies of old files are no longer needed.
     for found in "$STATE/journal/$RUN"/[0-9]*; do
-      [ ! -f "$found/kind" ] || printf '%s %s %s: %s\n' "$(cat "$found/undone")" "${found##*/}" \
+      [ ! -f "$found/kind" ] || printf '%s %s %s: %s\n' "$(plain "$found/undone" && cat "$found/undone")" "${found##*/}" \
         "$(cat "$found/requirement" 2>/dev/null)" "$(cat "$found/description" 2>/dev/null)"
     done >"$STATE/journal/$RUN/history.new"
     mv -f "$STATE/journal/$RUN/history.new" "$STATE/journal/$RUN/history"

@@ -7,6 +7,7 @@ are defined in slow modules are repeated here; a test compares them.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,7 @@ def _nodes_and_groups(typed: Typed) -> tuple[list[str], list[str]]:
     """Return the names in the inventory, without checking it."""
     from clusterctl.errors import ClusterctlError
     from clusterctl.inventory import nodeset, yaml_source
+    from clusterctl.inventory.field_types import NODE_NAME
 
     path = _inventory(typed)
     try:
@@ -56,7 +58,13 @@ def _nodes_and_groups(typed: Typed) -> tuple[list[str], list[str]]:
         entries = listed if isinstance(listed, list) else ()
         folded = [one.get("name") if isinstance(one, dict) else one for one in entries]
         nodes = [name for text in folded if isinstance(text, str) for name in nodeset.expand(text)]
-        return nodes, list(groups) if isinstance(groups, dict) else []
+        # An inventory with other names cannot be loaded, and a shell could execute such a name.
+        valid = re.compile(NODE_NAME).match
+        return [name for name in nodes if valid(name)], [
+            name
+            for name in (groups if isinstance(groups, dict) else ())
+            if isinstance(name, str) and valid(name)
+        ]
     except (ClusterctlError, OSError, TypeError):
         return [], []
 

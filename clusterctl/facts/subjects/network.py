@@ -8,6 +8,7 @@ from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section,
 from clusterctl.facts.model.fabric import Interface, Network
 from clusterctl.facts.subjects.pci import BDF
 from clusterctl.foreign import whole
+from clusterctl.inventory.field_types import is_address
 
 _ROUTES_6 = "/proc/net/ipv6_route"
 _ALL = "0" * 32
@@ -45,9 +46,9 @@ def parse_addresses(text: str) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         match = re.match(r"\d+: ([^\s@]+?):?(?:@\S+)?\s+inet6? (\S+)", line)
-        if match:
+        if match and is_address(match[2].partition("/")[0]):
             found.setdefault(match[1], []).append(match[2])
-        elif not re.match(r"\d+: ", line):
+        elif match or not re.match(r"\d+: ", line):
             raise Unparsable(f"not a line of ip -o addr: {line[:80]!r}")
     return {name: tuple(values) for name, values in found.items()}
 

@@ -17,6 +17,7 @@ from clusterctl.facts.base import (
 from clusterctl.facts.model.launch import Accepted, LoginSession
 from clusterctl.foreign import whole
 from clusterctl.grouping import by_first_word
+from clusterctl.inventory.field_types import is_address
 
 _LISTENS = "0A"
 """TCP_LISTEN (Linux, include/net/tcp_states.h) in the column ``st`` of /proc/net/tcp (proc(5))."""
@@ -39,7 +40,7 @@ return 0""",
 def parse_accepted(text: str) -> Accepted:
     """Parse SSH_CONNECTION (ssh(1)): address and port of the client, then of the server."""
     words = text.split()
-    if len(words) != 4:
+    if len(words) != 4 or not is_address(words[2]):
         raise Unparsable(f"not a value of SSH_CONNECTION: {text[:80]!r}")
     return Accepted(words[2], whole(words[3]))
 

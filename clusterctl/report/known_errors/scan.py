@@ -125,11 +125,12 @@ class Scan:
     def _take(self, name: str, number: int, piece: bytes) -> None:
         if b"\x1b" in piece:
             piece = _ESCAPES.sub(b"", piece)
+        lines = piece.replace(b"\r", b"\n")
         hits: dict[int, tuple[int, str, re.Match[str]]] = {}
         for text, patterns in self._patterns.items():
             at = piece.find(text)
             while at >= 0:
-                start, end = _line_around(piece, at)
+                start, end = _line_around(lines, at)
                 window = piece[max(start, at - WINDOW_CHARACTERS) : min(end, at + WINDOW_CHARACTERS)]
                 shown = window.decode(errors="replace")
                 for index, compiled in patterns:
@@ -141,12 +142,12 @@ class Scan:
                         break
                 at = piece.find(text, max(end, at + 1))
         if len(self._first_left_over) < LEFT_OVER_LINES:
-            for start, shown in _first_wrong_lines(piece, hits):
+            for start, shown in _first_wrong_lines(lines, hits):
                 kind = _kind(shown)
                 if len(self._first_left_over) < LEFT_OVER_LINES and kind not in self._first_left_over:
                     line_number = number + piece.count(b"\n", 0, start)
                     self._first_left_over[kind] = LogLine(name, line_number, shown)
-        for start, shown in _last_wrong_lines(piece, hits):
+        for start, shown in _last_wrong_lines(lines, hits):
             self._last_left_over.append(LogLine(name, number + piece.count(b"\n", 0, start), shown))
         counted, at = 0, 0
         for start in sorted(hits):
@@ -171,19 +172,19 @@ class Scan:
             found.ranks.add(rank)
 
 
-def _line_around(piece: bytes, at: int) -> tuple[int, int]:
-    """Return start and end of the line around a position; a carriage return (progress bars) starts a new line."""
-    start = piece.rfind(b"\n", 0, at) + 1
-    start = max(start, piece.rfind(b"\r", start, at) + 1)
-    end = piece.find(b"\n", at)
-    end = len(piece) if end < 0 else end
-    carriage = piece.find(b"\r", at, end)
-    return start, end if carriage < 0 else carriage
+def _line_around(lines: bytes, at: int) -> tuple[int, int]:
+    """Return start and end of the line around a position.
+
+    Carriage returns must have become line ends: they start a new line (progress bars), and a search for either of
+    two characters would pass over the whole text where only the other one stands.
+    """
+    end = lines.find(b"\n", at)
+    return lines.rfind(b"\n", 0, at) + 1, len(lines) if end < 0 else end
 
 
-def _first_wrong_lines(piece: bytes, explained: Container[int]) -> list[tuple[int, str]]:
+def _first_wrong_lines(lines: bytes, explained: Container[int]) -> list[tuple[int, str]]:
     """Return start and text of the first lines that look like errors and are not explained, one of each kind."""
-    lower = piece.lower()
+    lower = lines.lower()
     found: dict[int, str] = {}
     for word in _LOOKS_WRONG:
         at = lower.find(word)
@@ -191,8 +192,8 @@ def _first_wrong_lines(piece: bytes, explained: Container[int]) -> list[tuple[in
         for _ in range(_LINES_TRIED):
             if at < 0 or len(kinds) == LEFT_OVER_LINES:
                 break
-            start, end = _line_around(piece, at)
-            shown = _looks_wrong(piece[start:end])
+            start, end = _line_around(lines, at)
+            shown = _looks_wrong(lines[start:end])
             if start not in explained and shown is not None:
                 found[start] = shown
                 kinds.add(_kind(shown))
@@ -200,17 +201,17 @@ def _first_wrong_lines(piece: bytes, explained: Container[int]) -> list[tuple[in
     return sorted(found.items())
 
 
-def _last_wrong_lines(piece: bytes, explained: Container[int]) -> list[tuple[int, str]]:
+def _last_wrong_lines(lines: bytes, explained: Container[int]) -> list[tuple[int, str]]:
     """Return start and text of the last lines that look like errors and are not explained."""
-    lower = piece.lower()
+    lower = lines.lower()
     found: dict[int, str] = {}
     for word in _LOOKS_WRONG:
         at, kept = lower.rfind(word), 0
         for _ in range(_LINES_TRIED):
             if at < 0 or kept == LEFT_OVER_LINES:
                 break
-            start, end = _line_around(piece, at)
-            shown = _looks_wrong(piece[start:end])
+            start, end = _line_around(lines, at)
+            shown = _looks_wrong(lines[start:end])
             if start not in explained and shown is not None:
                 found[start] = shown
                 kept += 1

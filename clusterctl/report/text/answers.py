@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from clusterctl.grouping import grouped
@@ -10,6 +11,8 @@ from clusterctl.report.text.table import size
 from clusterctl.transport.base import Completed
 
 _HEAD = "--- "
+# Other blanks and dashes look like those of a head.
+_LIKE_A_HEAD = re.compile(r"[-\u2010-\u2015\u2212\u2500\u2501\ufe58\ufe63\uff0d]{3}\s")
 
 
 def output(answers: Mapping[str, Completed]) -> str:
@@ -62,4 +65,4 @@ def _stderr(done: Completed) -> tuple[str, bytes, int]:
 def _quoted(data: bytes) -> str:
     """Return output as text; a line that looks like a head is indented, so that no node can imitate another."""
     lines = data.decode(errors="replace").removesuffix("\n").split("\n")
-    return "\n".join(f" {line}" if line.startswith(_HEAD) else line.removesuffix("\r") for line in lines)
+    return "\n".join(f" {line}" if _LIKE_A_HEAD.match(line) else line.removesuffix("\r") for line in lines)

@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import stat
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -236,6 +237,16 @@ def test_entries_whose_run_has_no_sound_order_are_an_error_until_the_run_is_name
     first, second = (node.journal / "run2/order").read_text().splitlines()
     assert int(first) > 2
     assert second == f"{first} run2"
+
+
+@pytest.mark.parametrize("name", ["lock", "journal/run1/0001/undone", "journal/run1/0001/key"])
+def test_a_pipe_in_the_journal_holds_nothing_up(node, name):
+    pipe = node.runner.state / name
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    began = time.monotonic()
+    assert node.runner.undo("run1").events(0)[-1][1] in ("done", "refused")
+    assert time.monotonic() - began < 50
 
 
 def test_two_runs_with_the_same_place_in_the_order_are_an_error(node):

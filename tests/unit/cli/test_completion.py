@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -127,6 +128,14 @@ def test_a_broken_inventory_completes_nothing(content: str, place: Path) -> None
     assert completed("check --limit ") == []
 
 
+@pytest.mark.parametrize("name", ["y$(touch${IFS}F)", "y`id`", "y;id", "y z", "-y", "y'", "y\\n"])
+def test_names_that_no_inventory_may_hold_are_not_offered(name: str, place: Path) -> None:
+    (place / "inventory.yaml").write_text(
+        json.dumps({"nodes": [name, "ok"], "groups": {name: {}, "rack": {}}})
+    )
+    assert completed("check --limit ") == ["rack", "ok"]
+
+
 def test_names_with_control_characters_are_not_offered(place: Path) -> None:
     (place / "runs" / "baselines" / "a\x1b[2J.baseline.json").touch()
     assert text(["zsh", "bench", "--baseline", ""]) == "words\nfleet\t"
@@ -188,6 +197,30 @@ def test_a_person_completes_with_the_tab_key(
     terminal.expect(f"\nend: clusterctl bootstrap --dry-run --limit=spare *--resume {UNDONE}")
     assert not any(word in str(terminal.before) for word in ("Traceback", "error:"))
     terminal.close(force=True)
+
+
+def test_bash_quotes_what_it_would_execute(environment: dict[str, str], place: Path) -> None:
+    (place / "runs" / "baselines" / "y$(touch${IFS}F).baseline.json").touch()
+    line = "clusterctl bench --baseline y"
+    ask = (
+        "source <(clusterctl completion bash) 2>/dev/null; compopt() { :; }; "
+        f"COMP_LINE='{line}' COMP_POINT={len(line)}; _clusterctl_complete clusterctl; "
+        "printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    done = subprocess.run(
+        ("bash", "--norc", "-c", ask), env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    (word,) = done.stdout.splitlines()
+    again = subprocess.run(
+        ("bash", "--norc", "-c", f"printf %s {word}"),
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert again.stdout == "y$(touch${IFS}F)"
+    assert not (place / "F").exists()
 
 
 def test_fish_completes_with_descriptions(

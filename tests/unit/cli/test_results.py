@@ -161,6 +161,24 @@ def test_a_folder_that_cannot_be_read_is_named_and_the_others_are_imported(tmp_p
     assert "20261101T000000Z-bench-0bad" in refused and "not imported" in err
 
 
+@pytest.mark.parametrize("commands", [5, "x", {"line": "x"}, [5, {"line": [1]}], None])
+def test_commands_of_another_type_end_no_import(tmp_path, capsys, commands):
+    good = folder_of(training([[1.0]]), tmp_path / "from")
+    good.write("artifacts", {"commands": commands})
+    code, out, _ = call(capsys, "import", str(tmp_path / "from"), "--runs", str(tmp_path / "to"), "--json")
+    assert code == 0 and json.loads(out)["imported"] == [good.id]
+
+
+def test_a_rate_beyond_all_bounds_is_exported_as_none(tmp_path, capsys):
+    record = collective()
+    record.document["rows"][0]["busbw_gbps"] = -1e308
+    folder_of(record, tmp_path / "from")
+    assert call(capsys, "import", str(tmp_path / "from"), "--runs", str(tmp_path / "to"))[0] == 0
+    for kind in ("csv", "prometheus", "json"):
+        code, out, _ = call(capsys, "export", "--format", kind, "--runs", str(tmp_path / "to"))
+        assert code == 0 and re.search(r"-inf\b|308", out, re.IGNORECASE) is None, kind
+
+
 def test_importing_from_nowhere_is_said(tmp_path, capsys):
     assert call(capsys, "import", str(tmp_path / "none"))[0] == 2
     (tmp_path / "empty").mkdir()

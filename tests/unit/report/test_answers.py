@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from clusterctl.cli import on_nodes
 from clusterctl.report.text import answers
 from clusterctl.transport.base import Completed, Failure, FailureKind
@@ -47,6 +49,22 @@ def test_status_and_missing_output_are_stated() -> None:
 def test_a_node_cannot_write_a_head() -> None:
     found = {"a": done(b"1\r\n--- b\n--- c, status 1\n---\n\n")}
     assert answers.output(found) == "--- a\n1\n --- b\n --- c, status 1\n---\n"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "---\u00a0b",
+        "---\tb",
+        "---\u2003b",
+        "\u2014\u2014\u2014 b",
+        "\u2500\u2500\u2500 b",
+        "\uff0d\uff0d\uff0d\u3000b",
+        "--\u2010 b",
+    ],
+)
+def test_other_blanks_and_dashes_make_no_head_either(head: str) -> None:
+    assert answers.output({"a": done(f"1\n{head}\n".encode())}) == f"--- a\n1\n {head}"
 
 
 def test_what_was_cut_is_stated_in_the_head() -> None:

@@ -6,6 +6,10 @@ _clusterctl_complete() {
   {
     read -r kind
     while IFS=$'\t' read -r word _; do
+      # bash inserts a word as it is, and Enter would execute what is in it.
+      case $kind-$word in
+        words-*[!A-Za-z0-9_.,:=/@%+-]*) printf -v word %q "$word" ;;
+      esac
       COMPREPLY+=("$word")
     done
   } < <("$1" __complete bash "${COMP_LINE:0:COMP_POINT}" 2>/dev/null)
