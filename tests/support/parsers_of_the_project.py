@@ -293,6 +293,8 @@ def parsers() -> tuple[Parser, ...]:
     inventories = {
         "ansible": (kinds.Kind.ansible, _files(f"{_IMPORTS}/ansible_ini/*")),
         "hostfile": (kinds.Kind.hostfile, _files(f"{_IMPORTS}/*hostfile", f"{_IMPORTS}/machinefile")),
+        "clustershell": (kinds.Kind.clustershell, _files(f"{_IMPORTS}/clustershell.cfg")),
+        "hosts_file": (kinds.Kind.etc_hosts, _files(f"{_IMPORTS}/etc.hosts")),
         "slurm": (kinds.Kind.slurm, _files(f"{_IMPORTS}/s*.txt", f"{_IMPORTS}/slurm.conf")),
         "ssh_config": (kinds.Kind.ssh_config, (_SSH, *_files(f"{_IMPORTS}/ssh/*"))),
     }

@@ -31,6 +31,8 @@ class From(str, Enum):
 
     auto = "auto"
     ansible = "ansible"
+    clustershell = "clustershell"
+    etc_hosts = "etc-hosts"
     hostfile = "hostfile"
     slurm = "slurm"
     ssh_config = "ssh-config"
@@ -41,7 +43,8 @@ def import_inventory(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="Ansible inventory (INI, YAML), hostfile, ssh_config, or output of sinfo or scontrol; '-': stdin.",
+            help="Ansible inventory (INI, YAML), ClusterShell groups, hostfile, /etc/hosts, ssh_config, or output of "
+            "sinfo or scontrol; '-': stdin.",
         ),
     ],
     *,

@@ -7,7 +7,16 @@ from collections.abc import Callable
 from enum import Enum
 
 from clusterctl.errors import InventoryError
-from clusterctl.inventory.imports import ansible, ansible_ini, hostfile, slurm, spreadsheet, ssh_config
+from clusterctl.inventory.imports import (
+    ansible,
+    ansible_ini,
+    clustershell,
+    hostfile,
+    hosts_file,
+    slurm,
+    spreadsheet,
+    ssh_config,
+)
 from clusterctl.inventory.imports.found import ImportedInventory, Source, numbered_lines
 
 
@@ -15,6 +24,8 @@ class Kind(str, Enum):
     """The formats that can be imported."""
 
     ansible = "ansible"
+    clustershell = "clustershell"
+    etc_hosts = "etc-hosts"
     hostfile = "hostfile"
     slurm = "slurm"
     ssh_config = "ssh-config"
@@ -22,16 +33,42 @@ class Kind(str, Enum):
 
 TITLES = {
     Kind.ansible: "an Ansible inventory",
+    Kind.clustershell: "ClusterShell's groups",
+    Kind.etc_hosts: "a hosts file",
     Kind.hostfile: "a hostfile",
     Kind.slurm: "Slurm's nodes",
     Kind.ssh_config: "an ssh_config",
 }
 _READERS: dict[Kind, Callable[[Source], ImportedInventory]] = {
     Kind.ansible: ansible.read,
+    Kind.clustershell: clustershell.read,
+    Kind.etc_hosts: hosts_file.read,
     Kind.hostfile: hostfile.read,
     Kind.slurm: slurm.read,
     Kind.ssh_config: ssh_config.read,
 }
+
+
+_CHOICES = ", ".join(kind.value for kind in Kind)
+_SWITCHES = re.compile(r"^[ \t]*(SwitchName|BlockName)[ \t]*=", re.MULTILINE | re.IGNORECASE)
+_GENDERS = re.compile(r"\S+[ \t]+[\w.+-]+(=[^\s,]*)?(,[\w.+-]+(=[^\s,]*)?)*")
+
+
+def _refuse_known(source: Source) -> None:
+    """Raise InventoryError for the formats of other tools that hold nodes, but cannot be imported."""
+    if _SWITCHES.search(source.text):
+        raise InventoryError(
+            f"{source.name} is Slurm's topology: it has switches, not the addresses of nodes",
+            hint="import the nodes: scontrol show node | clusterctl inventory import -",
+        )
+    lines = [content for line in source.text.splitlines() if (content := line.partition("#")[0].strip())]
+    attributes = [_GENDERS.fullmatch(line) for line in lines]
+    slots = hostfile.looks_like(source.text) or spreadsheet.problem(source.text)
+    if lines and not slots and all(attributes) and any("," in line.split()[1] for line in lines):
+        raise InventoryError(
+            f"{source.name} is a genders file, which cannot be imported",
+            hint="import the nodes of an attribute: nodeattr -n ATTRIBUTE | clusterctl inventory import -",
+        )
 
 
 def detect(source: Source) -> Kind:
@@ -57,6 +94,11 @@ def detect(source: Source) -> Kind:
         return Kind.slurm
     if ssh_config.looks_like(source.text):
         return Kind.ssh_config
+    if clustershell.looks_like(source.text):
+        return Kind.clustershell
+    if hosts_file.looks_like(source.text):
+        return Kind.etc_hosts
+    _refuse_known(source)
     if ansible_ini.looks_like(source.text) or ansible.looks_like_yaml(source.text):
         return Kind.ansible
     table = spreadsheet.problem(source.text)
@@ -73,7 +115,7 @@ def detect(source: Source) -> Kind:
         # In a log or another wrong file every word would become a node.
         raise InventoryError(
             f"{source.name}: unknown inventory format: it has several words on a line",
-            hint="write one name per line, or select the format with --from ansible, hostfile, slurm or ssh-config",
+            hint=f"write one name per line, or select the format with --from {_CHOICES}",
         )
     return Kind.slurm
 
@@ -106,6 +148,6 @@ def read(source: Source, kind: Kind) -> ImportedInventory:
         said = "".join(f"\n{note}" for note in found.notes[:10])
         raise InventoryError(
             f"{source.name}: no node found when read as {TITLES[kind]}{said}",
-            hint="select the format with --from ansible, hostfile, slurm or ssh-config",
+            hint=f"select the format with --from {_CHOICES}",
         )
     return found

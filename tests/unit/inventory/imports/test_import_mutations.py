@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 FILES = (
     *("ansible_ini/hosts.ini", "ansible_yaml/site.yml", "openmpi.hostfile", "machinefile", "sinfo_N_l.txt"),
     *("sinfo_o.txt", "scontrol_node.txt", "slurm.conf", "hostnames.txt", "expression.txt", "ssh/config"),
+    *("clustershell.cfg", "etc.hosts"),
 )
 TEXTS = {name: (HERE / name).read_text() for name in FILES}
 PIECES = (

@@ -480,3 +480,59 @@ def test_aliases_that_make_many_groups_of_few_lines_are_refused_at_once() -> Non
         )
     with pytest.raises(InventoryError, match="expand to more than 100000 values"):
         from_text("\n".join(lines) + "\n", kinds.Kind.ansible)
+
+
+def test_groups_of_clustershell() -> None:
+    inventory, found, _ = imported("clustershell.cfg")
+    assert [node.name for node in inventory.nodes] == list(nodeset.expand("example[0,4-6,32-35]"))
+    groups = {
+        group: [n.name for n in inventory.nodes if group in n.groups]
+        for group in dict.fromkeys(name for node in inventory.nodes for name in node.groups)
+    }
+    assert {group: nodeset.fold(names) for group, names in groups.items()} == {
+        "adm": "example0", "oss": "example[4-5]", "mds": "example6", "io": "example[4-6]",
+        "compute": "example[32-35]", "gpu": "example[34-35]",
+    }  # fmt: skip
+    assert said(found).splitlines() == [
+        "clustershell.cfg:9: @compute!@gpu is not imported: it is not another group of this file",
+        "clustershell.cfg:9: @* is not imported: it is not another group of this file",
+        "clustershell.cfg:10: @loop is not imported: it is not another group of this file",
+        "clustershell.cfg:11: @slurm:gpu is not imported: it is not another group of this file",
+    ]
+
+
+def test_groups_that_name_each_other_without_end_are_bounded() -> None:
+    text = "g0: n[1-9]\n" + "".join(f"g{n}: @g{n - 1},@g{n - 1}\n" for n in range(1, 3000))
+    kinds.read(Source("groups", text), kinds.Kind.clustershell)
+    with pytest.raises(InventoryError, match="expand to more than"):
+        kinds.read(
+            Source("groups", "g0: n[1-60000]\n" + "".join(f"g{n}: @g{n - 1}\n" for n in range(1, 99))),
+            kinds.Kind.clustershell,
+        )
+
+
+def test_a_hosts_file() -> None:
+    inventory, found, _ = imported("etc.hosts")
+    assert {node.name: node.address for node in inventory.nodes} == {
+        "gpu01": "10.0.0.1", "gpu02": "10.0.0.2", "storage.example": "10.0.0.9",
+    }  # fmt: skip
+    assert said(found).splitlines() == [
+        *(f"etc.hosts:{line}: {one} is not imported: not the address of a node" for line, one in (
+            (1, "127.0.0.1"), (2, "127.0.1.1"), (3, "::1"), (4, "ff02::1"), (5, "255.255.255.255"))),
+        "etc.hosts:7: other names are not imported: gpu01.cluster.example gpu01-ib",
+        "etc.hosts:8: other names are not imported: gpu02.cluster.example",
+        "etc.hosts:9: fd00::2 is not imported: gpu02 is on line 8",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("SwitchName=s1 Nodes=gpu[01-16]\n", "is Slurm's topology", "scontrol show node"),
+        ("gpu[01-16] compute,gpu\nlogin1 login,rack=2\n", "is a genders file", "nodeattr -n ATTRIBUTE"),
+    ],
+)
+def test_formats_that_hold_no_addresses_are_named(text: str, message: str, hint: str) -> None:
+    with pytest.raises(InventoryError, match=message) as raised:
+        kinds.detect(Source("pasted", text))
+    assert hint in (raised.value.hint or "")
