@@ -1,5 +1,7 @@
 #include "transport/tcp/handshake.h"
 
+#include <poll.h>
+
 #include <cerrno>
 #include <cstring>
 #include <string>
