@@ -32,3 +32,14 @@ def test_what_is_imported_is_declared():
     modules = set().union(*map(imported, files)) - set(sys.stdlib_module_names) - _OPTIONAL - {"clusterctl"}
     assert len(files) > 200
     assert {_DISTRIBUTION.get(module, module) for module in modules} == declared
+
+
+def test_the_page_of_advisories_has_each_bound():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    bounds = dict(
+        re.findall(
+            r'^  "([a-z0-9-]+)(>=[0-9.]+)', text[: text.index("[project.optional-dependencies]")], re.M
+        )
+    )
+    page = (ROOT / "docs" / "advisories.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| `([a-z0-9-]+)` \| `(>=[0-9.]+)` \|", page, re.M)) == bounds
