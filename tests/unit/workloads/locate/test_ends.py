@@ -18,10 +18,13 @@ RUNS = 1000
 def liar(kind, rank, victim, chance):
     """What the liar reports instead of its rate; rank and node are the same number here."""
     share = chance.uniform(0.05, 0.95)
+    lies = iter(range(chance.randint(1, 20)))
 
     def lie(own, peer, rate):
         if own != rank:
             return rate
+        if kind == "stops":
+            return rate * (1 - share) if peer == victim and next(lies, None) is not None else rate
         if kind == "one-low":
             return rate * (1 - share) if peer == victim else rate
         if kind == "one-high":
@@ -41,7 +44,7 @@ def liar(kind, rank, victim, chance):
     return lie
 
 
-KINDS = ("one-low", "one-high", "all-low", "all-high", "all-but-victim-high", "random", "zero", "huge")
+KINDS = ("one-low", "one-high", "all-low", "all-high", "all-but-victim-high", "random", "zero", "huge", "stops")
 
 
 def test_no_liar_names_another_node():
