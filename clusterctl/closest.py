@@ -8,6 +8,8 @@ from difflib import get_close_matches
 
 from clusterctl.grouping import grouped
 
+_PREFIX = 3
+"""The fewest characters that are taken as the beginning of a name."""
 _IGNORED = re.compile(r"[\s_.+-]+")
 
 
@@ -18,12 +20,13 @@ def spelled(word: str, known: Sequence[str]) -> str:
 
 
 def closest(word: str, known: Sequence[str], most: int = 3) -> list[str]:
-    """Return the known names that resemble a word, best first; case and punctuation do not count."""
+    """Return the known names that begin with a word or resemble it, best first; case and punctuation do not count."""
     by_plain = grouped((_plain(name), name) for name in known)
     same = by_plain.get(_plain(word))
     if same:
         return same[:most]
-    near = get_close_matches(_plain(word), by_plain, n=most)
+    begun = [plain for plain in by_plain if len(_plain(word)) >= _PREFIX and plain.startswith(_plain(word))]
+    near = dict.fromkeys((*begun, *get_close_matches(_plain(word), by_plain, n=most)))
     return [name for plain in near for name in by_plain[plain]][:most]
 
 

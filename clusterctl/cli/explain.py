@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from clusterctl import run_ids, rundir, user_files
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
+from clusterctl.closest import closest
 from clusterctl.errors import ConfigError, UsageError
 from clusterctl.inventory.user_paths import is_folder, is_there
 from clusterctl.report.known_errors.binary import BinaryLogError, refuse_binary
@@ -134,8 +135,21 @@ def _read(scan: Scan, name: str) -> None:
             scan.read(shown, stream)
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = user_files.hint_of(error, "check that the file is a log that you may read")
+        meant = _meant(name) if isinstance(error, FileNotFoundError) else ""
+        hint = user_files.hint_of(error, f"{meant}check that the file is a log that you may read")
         raise ConfigError(f"cannot read {name}: {reason}", hint=hint) from error
+
+
+def _meant(name: str) -> str:
+    """Return the run or the log beside a missing file that its name resembles, as the beginning of a hint."""
+    path = Path(name)
+    names: list[str] = []
+    with suppress(OSError):
+        names = sorted(one.name for one in path.parent.iterdir())
+    near = closest(path.name, [run_ids.LATEST, *names], most=1)
+    if not near:
+        return ""
+    return f"did you mean {near[0] if near[0] == run_ids.LATEST else path.with_name(near[0])}? "
 
 
 @contextmanager

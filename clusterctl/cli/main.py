@@ -27,6 +27,8 @@ from clusterctl.errors import ClusterctlError, ConfigError, ControllerFileError
 # Errors of this machine's disk (full, over quota, read-only, broken), in any part of a run.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
+_REFUSED_CHOICE = re.compile(r"'([^']*)' is not one of (.*)")
+
 # Typer includes its own copy of click since 0.2x and used the click package before: Typer gives access to both.
 ClickException: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -176,6 +178,12 @@ def _hint(error: Any) -> str | None:
     if context is None:
         return None
     unknown = getattr(error, "option_name", None)
+    if (refused := _REFUSED_CHOICE.search(error.message)) is not None:
+        from clusterctl.closest import closest
+
+        # Typer hands on the choices in its message only.
+        near = closest(refused[1], re.findall(r"'([^']*)'", refused[2]), most=1)
+        return f"did you mean {near[0]}?" if near else None
     if unknown is None and error.message.startswith("No such command") and "Did you" not in error.message:
         return f"choose from: {', '.join(context.command.list_commands(context))}"
     if unknown is None and error.message.startswith("Got unexpected extra argument"):

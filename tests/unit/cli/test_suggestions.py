@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from clusterctl.cli import main as cli
@@ -17,6 +19,8 @@ from clusterctl.closest import closest, spelled
         ("nccl ccore", ["nccl+ccore"]),
         ("allgater", ["all_gather"]),
         ("xyz", []),
+        ("redu", ["reduce_scatter", "all_reduce"]),
+        ("re", []),
     ],
 )
 def test_case_and_punctuation_do_not_count(word: str, expected: list[str]) -> None:
@@ -52,6 +56,8 @@ def test_requirements_are_named_with_dashes_or_underscores() -> None:
         ("bench --launcher openpmi", "did you mean openmpi?"),
         ("render mpirun --slots 2 --collective AllReduc", "did you mean all_reduce or"),
         ("results list --status below_baseline", "did you mean below-baseline?"),
+        ("accept --tier perf", "did you mean performance?"),
+        ("inventory import x --from hostfil", "did you mean hostfile?"),
         ("bench --dryrun", "(Possible options: --dry-run)"),
         ("bench --batchsize 3", "(Possible options: --batch-size)"),
         ("check --junitxml x", "(Possible options: --junit)"),
@@ -68,6 +74,24 @@ def test_a_mistyped_word_gets_a_suggestion(line: str, said: str, capsys: pytest.
     assert cli.main(line.split()) == 2
     assert said in capsys.readouterr().err
     assert cli.main([*line.split(), "--json"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("LASTEST", "latest"), ("lanucher.log", "logs/launcher.log"), ("other", None)]
+)
+def test_a_log_that_is_not_there_may_mean_another(
+    name: str,
+    meant: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/launcher.log").touch()
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["explain", name if meant == "latest" else f"logs/{name}"]) == 3
+    said = f"did you mean {meant}? " if meant else ""
+    assert f"hint: {said}check that the file is a log" in capsys.readouterr().err
 
 
 def test_nothing_is_suggested_for_nonsense(capsys: pytest.CaptureFixture[str]) -> None:
