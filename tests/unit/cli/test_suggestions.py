@@ -77,7 +77,7 @@ def test_a_mistyped_word_gets_a_suggestion(line: str, said: str, capsys: pytest.
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("LASTEST", "latest"), ("lanucher.log", "logs/launcher.log"), ("other", None)]
+    ("name", "meant"), [("LATEST", "latest"), ("launch.log", "logs/launcher.log"), ("other", None)]
 )
 def test_a_log_that_is_not_there_may_mean_another(
     name: str,
