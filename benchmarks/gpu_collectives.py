@@ -2,9 +2,9 @@
 
 python benchmarks/gpu_collectives.py
 
-Without MPS, 2 and 4 ranks call by call. Under an MPS server of the script's own, or one that CUDA_MPS_PIPE_DIRECTORY
-names: 2, 4 and 8 ranks in CUDA graphs of 20 operations, and 2 ranks through host memory. Every result is checked on the
-GPU.
+Without MPS, 2 and 4 ranks: queues of calls that the host waits for once, and single calls. Under an MPS server of the
+script's own, or one that CUDA_MPS_PIPE_DIRECTORY names: 2, 4 and 8 ranks in CUDA graphs of 20 operations, and 2 ranks
+through host memory. Every result is checked on the GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from mps_server import mps_server
 PROGRAM = library_path().parents[1] / "bin" / "cuda_perf"
 KIB, MIB = 1 << 10, 1 << 20
 GRAPH = (KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB)
-EAGER = (KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB)
+QUEUE = (KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB)
+SINGLE = (KIB, 64 * KIB, 512 * KIB, MIB, 4 * MIB)
 
 
 def table(
@@ -39,7 +40,8 @@ def main() -> int:
     """Print all tables."""
     failed = []
     if "CUDA_MPS_PIPE_DIRECTORY" not in os.environ:
-        failed += [table("eager", ranks, EAGER, {}) for ranks in (2, 4)]
+        failed += [table("queue", ranks, QUEUE, {}) for ranks in (2, 4)]
+        failed += [table("single", ranks, SINGLE, {}) for ranks in (2, 4)]
     with mps_server() as variables:
         if variables is None:
             print("note: the MPS server could not be started, so nothing was measured under MPS")

@@ -65,7 +65,7 @@ class Setup {
   unsigned long long* wrong_count = nullptr;
 };
 
-void run_latency(Rank& rank, const Options& options, bool graph);
+void run_latency(Rank& rank, const Options& options);
 void run_soak(Rank& rank, const Options& options);
 void run_churn(Rank& rank, const Options& options);
 void run_collectives(Rank& rank, const Options& options);

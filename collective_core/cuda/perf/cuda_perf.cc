@@ -5,7 +5,7 @@
 //
 // devices: rank r has the r-th, again from the first on; hidden: each process sees no other; elsewhere: calls of the soak
 // are made with another device current.
-// TEST: graph, eager (latency), soak, churn, collectives, faults, killed.
+// TEST: graph, queue, single (latency), soak, churn, collectives, faults, killed.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -31,7 +31,8 @@ std::vector<size_t> numbers(const std::string& text) {
 
 Options parse(int argc, char** argv) {
   Options options;
-  if (argc < 2) throw Failed("usage: cuda_perf graph|eager|soak|churn|collectives|faults|killed [name=value]...");
+  if (argc < 2)
+    throw Failed("usage: cuda_perf graph|queue|single|soak|churn|collectives|faults|killed [name=value]...");
   options.test = argv[1];
   for (int i = 2; i < argc; ++i) {
     const std::string argument = argv[i];
@@ -77,7 +78,7 @@ Options parse(int argc, char** argv) {
 
 void run(Rank& rank, const Options& options) {
   take_device(rank, options);
-  if (options.test == "graph" || options.test == "eager") return run_latency(rank, options, options.test == "graph");
+  if (options.test == "graph" || options.test == "queue" || options.test == "single") return run_latency(rank, options);
   if (options.test == "churn") return run_churn(rank, options);
   if (options.test == "soak") return run_soak(rank, options);
   if (options.test == "collectives") return run_collectives(rank, options);

@@ -37,6 +37,13 @@ constexpr size_t kHostSlotBytes = size_t{512} << 10;
 // Above it HostFold is faster.
 constexpr size_t kSlotBytesInHostMemory = size_t{128} << 10;
 
+// To it the CPUs take less time than what the path does instead, for ranks that take turns on a GPU. The streams of the path
+// `stream` need a change of the time slice for each other rank, and so lose to the CPUs by more with more ranks.
+size_t bytes_on_cpus(cc_cuda_path path, int ranks) {
+  if (path == CC_CUDA_PATH_STREAM) return (ranks <= 2 ? size_t{512} : size_t{1024}) << 10;
+  return size_t{2} << 20;
+}
+
 int current_device() {
   int device = 0;
   check(cudaGetDevice(&device), "asking for the current device");
@@ -147,7 +154,10 @@ void Group::make_waits(uint32_t first_epoch) {
 void Group::start_service(uint32_t first_epoch, int64_t timeout_ms) {
   check(cudaDeviceSynchronize(), "setting up");
   if (agreement_.path == CC_CUDA_PATH_HOST) {
-    host_fold_ = std::make_unique<HostFold>(meeting_, agreement_.takes_turns, timeout_ms);
+    host_fold_ = std::make_unique<HostFold>(meeting_, agreement_.takes_turns);
+  }
+  if (agreement_.takes_turns && agreement_.path != CC_CUDA_PATH_KERNEL) {
+    cpu_fold_ = std::make_unique<CpuFold>(meeting_, bytes_on_cpus(agreement_.path, meeting_.size()), timeout_ms);
   }
   service_.reset();
   service_ = std::make_unique<Service>(watched(timeout_ms), first_epoch);
@@ -255,8 +265,11 @@ std::vector<Way> Group::ways_of(const cc_cuda_call& call) const {
   const size_t bytes = call.count * cc_dtype_size(call.dtype);
   if (agreement_.path == CC_CUDA_PATH_HOST) return {Way::kAutomatic};
   if (agreement_.path == CC_CUDA_PATH_STREAM) {
-    const bool has_slots = call.collective == CC_CUDA_ALL_REDUCE && bytes <= context_.slot_bytes;
-    return has_slots ? std::vector<Way>{Way::kSlots, Way::kBuffers} : std::vector<Way>{Way::kBuffers};
+    std::vector<Way> ways{Way::kBuffers};
+    if (call.collective != CC_CUDA_ALL_REDUCE) return ways;
+    if (bytes <= context_.slot_bytes) ways.insert(ways.begin(), Way::kSlots);
+    if (cpu_fold_ && cpu_fold_->takes(call.count, call.dtype, call.op)) ways.insert(ways.begin(), Way::kCpus);
+    return ways;
   }
   if (bytes <= context_.packet_bytes) {
     return bytes < kLeastBytesToTryBuffers ? std::vector<Way>{Way::kPackets}
@@ -271,6 +284,8 @@ void Group::all_reduce(const ReduceCall& call) {
     const size_t bytes = call.count * call.element;
     if (meeting_.size() == 1) {
       copy_own(call.send, call.recv, bytes, call.stream);
+    } else if (!captured && folds_on_cpus(call)) {
+      fold_on_cpus(call);
     } else if (stream_path_ && !captured) {
       stream_path_->all_reduce(call);
     } else if (folds_on_host(bytes, captured)) {
@@ -279,6 +294,24 @@ void Group::all_reduce(const ReduceCall& call) {
       kernel_path_->all_reduce(call);
     }
   });
+}
+
+bool Group::folds_on_cpus(const ReduceCall& call) const {
+  const bool may = call.way == Way::kAutomatic || call.way == Way::kCpus;
+  return may && cpu_fold_ && cpu_fold_->takes(call.count, call.dtype, call.op);
+}
+
+// The call blocks, so its failure is known at once. Like one on the device, it is that of the handle, and fills the output.
+void Group::fold_on_cpus(const ReduceCall& call) {
+  try {
+    cpu_fold_->all_reduce(call.send, call.recv, call.count, call.dtype, call.op, call.stream);
+  } catch (const Error& error) {
+    const uint64_t text = call_of(Kind::kAllReduce, call.dtype, call.op, 0, call.count);
+    failure_->fail(error.result(), text_of_call(text) + ": " + error.what());
+    start_seal({{&context_.peers.host->abort}, 1, 0, call.recv, call.count * call.element, invalid_value(text)},
+               call.stream);
+    throw;
+  }
 }
 
 bool Group::folds_on_host(size_t bytes, bool captured) const {

@@ -12,6 +12,7 @@
 #include "collective_core/collective_core_cuda.h"
 #include "collective_core/collective_core_cuda_tuning.h"
 #include "failure.h"
+#include "host/cpu_fold.h"
 #include "host/host_fold.h"
 #include "meeting.h"
 #include "memory/board.h"
@@ -66,6 +67,8 @@ class Group {
   template <typename Body>
   void queue(cudaStream_t stream, Body body);
   void settle();
+  bool folds_on_cpus(const ReduceCall& call) const;
+  void fold_on_cpus(const ReduceCall& call);
   bool folds_on_host(size_t bytes, bool captured) const;
   static void copy_own(const void* send, void* recv, size_t bytes, cudaStream_t stream);
   // Steps of a rank alone.
@@ -88,6 +91,7 @@ class Group {
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<Regions> regions_;
   std::unique_ptr<PinnedMapping> waits_;  // of streams that wait for each other
+  std::unique_ptr<CpuFold> cpu_fold_;
   std::unique_ptr<HostFold> host_fold_;
   std::unique_ptr<Service> service_;  // looks at it
   PathContext context_{};

@@ -2,7 +2,8 @@
  *
  * A handle serves the ranks of one communicator, one device each; several ranks may share a device, as processes or
  * threads. Operations are stream-ordered: a call checks its arguments, queues work on the stream and returns. No call
- * meets the other ranks on the host, except create, destroy and the first call that needs more staging memory.
+ * meets the other ranks on the host, except create, destroy, the first call that needs more staging memory, and small
+ * all_reduces of processes that share a GPU without MPS: the CPUs add these, and the call blocks until all ranks have come.
  * Every rank calls the same operations in the same order. A handle may be used with several streams; it orders its
  * operations itself. Handles are independent of each other; a process may have handles of several devices. The stream and
  * the buffers of a call must be of the handle's device. Another device may be current, and stays so.
@@ -27,7 +28,9 @@ typedef struct cc_cuda cc_cuda;
 /* How the ranks of a handle reach each other. Decided at creation, equal on all ranks. */
 typedef enum cc_cuda_path CC_INT_ENUM {
   CC_CUDA_PATH_AUTO = 0,
-  CC_CUDA_PATH_STREAM = 1, /* one GPU shared by processes without MPS: streams wait in their front end, nothing spins */
+  CC_CUDA_PATH_STREAM =
+      1, /* one GPU shared by processes without MPS: streams wait in their front end, nothing spins; the
+                               CPUs add small data */
   CC_CUDA_PATH_KERNEL = 2, /* one GPU with MPS or one process, or peers with P2P: kernels that wait for peers' words */
   CC_CUDA_PATH_HOST = 3 /* no peer access: through pinned host memory that all ranks map */
 } cc_cuda_path;

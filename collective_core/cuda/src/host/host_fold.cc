@@ -1,24 +1,16 @@
 #include "host/host_fold.h"
 
-#include <sched.h>
-
 #include <algorithm>
 
-#include "clock.h"
 #include "error.h"
 #include "host/fold_from_host.h"
 #include "kernels/arguments.h"
-#include "short_float.h"
 
 namespace ccore_cuda {
 namespace {
 
-// Measured on an H200 without MPS: above it the kernel's time slices cost less than the CPUs' additions.
-constexpr size_t kMostBytesOnCpus = size_t{2} << 20;
 // Smaller chunks would not fill PCIe.
 constexpr size_t kLeastChunkBytes = size_t{512} << 10;
-// Without MPS, smaller copies to the device wait for the process' time slice; two rows go by a copy engine.
-constexpr size_t kLeastPlainCopyBytes = size_t{32} << 10;
 constexpr size_t kPackBytes = 16;
 // Further than any chunk that is queued.
 constexpr uint32_t kFar = 0x20000000;
@@ -27,19 +19,6 @@ constexpr uint32_t FoldWords::* kWords[] = {&FoldWords::given, &FoldWords::folde
 void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes == 0) return;
   check(cudaMemcpyAsync(to, from, bytes, kind, stream), "copying between the GPU and the host");
-}
-
-void copy_small_to_device(char* to, const char* from, size_t bytes, cudaStream_t stream) {
-  const size_t row = bytes / 2;
-  if (row > 0) {
-    check(cudaMemcpy2DAsync(to, row, from, row, row, 2, cudaMemcpyHostToDevice, stream), "copying to the GPU");
-  }
-  copy(to + 2 * row, from + 2 * row, bytes - 2 * row, cudaMemcpyHostToDevice, stream);
-}
-
-// The CPUs round the sum of each two ranks to the type; kernels add all ranks in fp32, and round once.
-bool cpus_round_partial_sums(cc_dtype dtype, cc_redop op, int ranks) {
-  return is_short_float(dtype) && op != CC_MIN && op != CC_MAX && ranks > 2;
 }
 
 void make_stream(cudaStream_t* stream) {
@@ -58,8 +37,7 @@ struct HostFold::Part {
   cc_redop op;
 };
 
-HostFold::HostFold(const Meeting& meeting, bool takes_turns, int64_t timeout_ms)
-    : meeting_(meeting), takes_turns_(takes_turns), timeout_ns_(timeout_ms * 1000000) {
+HostFold::HostFold(const Meeting& meeting, bool takes_turns) : meeting_(meeting), takes_turns_(takes_turns) {
   make_stream(&in_);
   make_stream(&fold_);
   make_stream(&out_);
@@ -73,49 +51,8 @@ HostFold::~HostFold() {
   if (moment_) cudaEventDestroy(moment_);
 }
 
-void HostFold::all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
+void HostFold::all_reduce(const char* send, char* recv, size_t count, cc_dtype dtype, cc_redop op,
                           cudaStream_t stream) {
-  if (count == 0) return;
-  const bool is_small = count * cc_dtype_size(dtype) <= kMostBytesOnCpus;
-  if (takes_turns_ && is_small && !cpus_round_partial_sums(dtype, op, meeting_.size())) {
-    on_cpus(send, recv, count, dtype, op, stream);
-  } else {
-    on_gpus(static_cast<const char*>(send), static_cast<char*>(recv), count, dtype, op, stream);
-  }
-}
-
-void HostFold::on_cpus(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream) {
-  if (!cpu_pool_) cpu_pool_ = std::make_unique<CpuPool>(meeting_, kMostBytesOnCpus);
-  const size_t bytes = count * cc_dtype_size(dtype);
-  char* const memory = cpu_pool_->memory();
-  copy(memory, send, bytes, cudaMemcpyDeviceToHost, stream);
-  check(cudaEventRecord(cpu_pool_->arrived(), stream), "recording an event");
-  await_on_host(cpu_pool_->arrived());
-  if (const cc_result result = cc_all_reduce(memory, memory, count, dtype, op, meeting_.comm(), nullptr)) {
-    throw Error(result, cc_last_error(nullptr));
-  }
-  if (bytes < kLeastPlainCopyBytes) {
-    copy_small_to_device(static_cast<char*>(recv), memory, bytes, stream);
-  } else {
-    copy(recv, memory, bytes, cudaMemcpyHostToDevice, stream);
-  }
-}
-
-void HostFold::await_on_host(cudaEvent_t event) const {
-  const int64_t begin = now_ns();
-  while (true) {
-    const cudaError_t code = cudaEventQuery(event);
-    if (code == cudaSuccess) return;
-    if (code != cudaErrorNotReady) check(code, "copying to the host");
-    if (now_ns() - begin > timeout_ns_) {
-      throw Error(CC_ERROR_TIMEOUT, "the GPU of rank " + std::to_string(meeting_.rank()) +
-                                        " did not finish the work that was queued before the operation");
-    }
-    sched_yield();
-  }
-}
-
-void HostFold::on_gpus(const char* send, char* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream) {
   if (!pool_) {
     pool_ = std::make_unique<HostPool>(meeting_);
     shared_.store(pool_.get(), std::memory_order_release);

@@ -3,10 +3,6 @@
 // Each rank copies its input into pinned memory, and a kernel adds its block straight from the memory of the others:
 // PCIe carries each byte once in each direction, and no CPU takes part. Streams wait for words in host memory in their
 // front end. Chunks overlap the copies in both directions and the kernel.
-//
-// Ranks that take turns on one GPU (no MPS) would pay two time slices for a kernel. Small data is then reduced by the
-// CPUs, unless that would round 8-bit and 16-bit floats more than once: the call blocks the host until the input has
-// arrived there.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,11 +23,11 @@ namespace ccore_cuda {
 class HostFold : public HostWaits {
  public:
   // takes_turns: the ranks are processes that share a GPU without MPS.
-  HostFold(const Meeting& meeting, bool takes_turns, int64_t timeout_ms);
+  HostFold(const Meeting& meeting, bool takes_turns);
   ~HostFold() override;
 
   // Collective. The first call that needs memory meets the other ranks on the host. Not during a capture.
-  void all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream);
+  void all_reduce(const char* send, char* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream);
   void release() override;
   std::string ranks_behind() const override;
   const char* name() const override { return "all_reduce through host memory"; }
@@ -39,9 +35,6 @@ class HostFold : public HostWaits {
  private:
   struct Part;
 
-  void on_cpus(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream);
-  void on_gpus(const char* send, char* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream);
-  void await_on_host(cudaEvent_t event) const;
   void queue_chunk(const Part& part);
   void await(cudaStream_t stream, uint32_t FoldWords::* word, uint32_t number);
   void announce(cudaStream_t stream, uint32_t FoldWords::* word, uint32_t number);
@@ -49,8 +42,6 @@ class HostFold : public HostWaits {
 
   const Meeting& meeting_;
   const bool takes_turns_;
-  const int64_t timeout_ns_;
-  std::unique_ptr<CpuPool> cpu_pool_;
   std::unique_ptr<HostPool> pool_;
   cudaStream_t in_ = nullptr, fold_ = nullptr, out_ = nullptr;
   cudaEvent_t moment_ = nullptr;

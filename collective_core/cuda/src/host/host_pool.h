@@ -46,21 +46,4 @@ class HostPool {
   char* const data_;
 };
 
-// Memory of this rank that the communicator's all_reduce reads and writes without a copy.
-class CpuPool {
- public:
-  // Collective.
-  CpuPool(const Meeting& meeting, size_t bytes);
-  ~CpuPool();
-  CpuPool(const CpuPool&) = delete;
-  CpuPool& operator=(const CpuPool&) = delete;
-
-  char* memory() const { return static_cast<char*>(memory_); }
-  cudaEvent_t arrived() const { return arrived_; }
-
- private:
-  void* memory_ = nullptr;
-  cudaEvent_t arrived_ = nullptr;
-};
-
 }  // namespace ccore_cuda

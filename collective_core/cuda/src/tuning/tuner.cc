@@ -18,7 +18,7 @@ namespace {
 using ccore::LogLevel;
 
 constexpr int64_t kLookNs = 1000000;  // a wait of this length is spent looking; later the thread sleeps
-constexpr const char* kNames[kWays] = {"automatic", "packets", "slots", "buffers", "rival"};
+constexpr const char* kNames[kWays] = {"automatic", "packets", "cpus", "slots", "buffers", "rival"};
 
 // Rank 0's settings and kept choices hold for all.
 struct Shared {
