@@ -20,9 +20,8 @@ from collective_core.torch.cuda_library import (
     ALL_REDUCE,
     BROADCAST,
     LIBRARY_NAME,
-    Call,
     Move,
-    collective,
+    call,
     collectives,
     transfers,
 )
@@ -48,11 +47,11 @@ with Communicator.from_environment(timeout_s=60) as communicator:
         "way": meeting.describe(),
     }
     if meeting.handle is not None and "FAKE_LOG" in os.environ:
-        meeting.handle.launch(collective(ALL_REDUCE, 64, 128, 1000, 1, 3), 7)
-        calls = [Call(ALL_GATHER, 1, 2, 3, 4), Call(BROADCAST, 5, 6, 7, 8, root=1)]
+        meeting.handle.launch(collectives(call(ALL_REDUCE, 64, 128, 1000, 1, 3)), 7)
+        calls = [call(ALL_GATHER, 1, 2, 3, 4), call(BROADCAST, 5, 6, 7, 8, root=1)]
         tickets = [
             meeting.handle.launch_async(batch, 9)
-            for batch in (collectives(calls), transfers([Move(1, 2, 0, True), Move(3, 4, 1, False)]))
+            for batch in (collectives(*calls), transfers([Move(1, 2, 0, True), Move(3, 4, 1, False)]))
         ]
         assert tickets == [1, 1]
         assert meeting.handle.has_ended(meeting.handle.mark(7))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.distributed import distributed_c10d
 
-from collective_core.torch.cuda_library import ALL_GATHER, BROADCAST, Call, collective, collectives, transfers
+from collective_core.torch.cuda_library import ALL_GATHER, BROADCAST, call, collectives, transfers
 from collective_core.torch.operations import Operations, check_blocks, check_one_per_rank, joined, spread
 from collective_core.torch.plain_forms import with_plain_form
 from collective_core.torch.tensors import copy_back, count_of_one, for_copy, only_one, refuse
@@ -30,7 +30,7 @@ class Copies(Operations):
             return self._run(
                 "broadcast",
                 opts,
-                collective(*_copy_call(BROADCAST, tensor, tensor, opts.rootRank)),
+                collectives(_copy_call(BROADCAST, tensor, tensor, opts.rootRank)),
                 [],
                 [tensor],
             )
@@ -66,7 +66,7 @@ class Copies(Operations):
         """Collect one block per rank into one tensor."""
         check_blocks(output, input, self._communicator.size)
         if self._cuda.takes(output, input):
-            batch = collective(*_copy_call(ALL_GATHER, input, output))
+            batch = collectives(_copy_call(ALL_GATHER, input, output))
             return self._run("all_gather", opts, batch, [input], [output])
         return self._submit("all_gather", opts, lambda way: [self._gather(way, output, input)], [input])
 
@@ -78,7 +78,7 @@ class Copies(Operations):
         for output, source in pairs:
             check_blocks(output, source, self._communicator.size)
         if self._cuda.takes(*outputs, *inputs):
-            batch = collectives([Call(*_copy_call(ALL_GATHER, source, output)) for output, source in pairs])
+            batch = collectives(*(_copy_call(ALL_GATHER, source, output) for output, source in pairs))
             return self._run("all_gather of several", opts, batch, inputs, list(outputs))
         return self._submit(
             "all_gather of several",
@@ -219,12 +219,10 @@ class Copies(Operations):
     alltoall_base = all_to_all_single
 
 
-def _copy_call(
-    number: int, source: torch.Tensor, target: torch.Tensor, root: int = 0
-) -> tuple[int, int, int, int, int, int, int]:
-    """Return the fields of cc_cuda_call of the library's copy of a contiguous tensor on a device."""
+def _copy_call(number: int, source: torch.Tensor, target: torch.Tensor, root: int = 0) -> bytes:
+    """Return the cc_cuda_call of the library's copy of a contiguous tensor on a device."""
     buffer = for_copy(source)
-    return number, buffer.address, target.data_ptr(), buffer.count, int(buffer.dtype), 0, root
+    return call(number, buffer.address, target.data_ptr(), buffer.count, int(buffer.dtype), root=root)
 
 
 def _gather_uneven(way: Way, outputs: list[torch.Tensor], source: torch.Tensor) -> list[torch.Tensor]:

@@ -132,7 +132,8 @@ class CudaGroup:
                     work.queued(stream, result)
                     self._watchdog.note_call()
                 else:
-                    self._publish([work], [result], handle.launch_async(batch, stream), tensors, limit)
+                    ticket = handle.launch_async(batch, stream)
+                    work.queued(handle.stream, result, ticket, self._watched(work, ticket, tensors, limit))
         except CollectiveCoreError as error:
             raise self._failures.of_call(work.description, error) from error
         finally:
@@ -169,7 +170,8 @@ class CudaGroup:
                     handle.follow(stream)
                     with OnStream(handle.stream, device):
                         result = operation(DeviceWay(handle, handle.stream))
-                    self._publish([work], [result], handle.mark(handle.stream), [*tensors, *result], limit)
+                    ticket, kept = handle.mark(handle.stream), [*tensors, *result]
+                    work.queued(handle.stream, result, ticket, self._watched(work, ticket, kept, limit))
         except CollectiveCoreError as error:
             raise self._failures.of_call(work.description, error) from error
         finally:
@@ -220,13 +222,10 @@ class CudaGroup:
                 for one in waiting:
                     one.work.refused(refusal)
                 return
-            self._publish(
-                [one.work for one in waiting],
-                [one.result for one in waiting],
-                ticket,
-                [tensor for one in waiting for tensor in one.kept],
-                None,
-            )
+            kept = [tensor for one in waiting for tensor in one.kept]
+            launched = self._watched(waiting[0].work, ticket, kept, None)
+            for one in waiting:
+                one.work.queued(self._meeting.live().stream, one.result, ticket, launched)
 
     def _exchange(self, waiting: Sequence[_Deferred]) -> int:
         """Queue transfers on the stream of the group; return the ticket of their end."""
@@ -251,22 +250,16 @@ class CudaGroup:
         if old:
             self.flush()
 
-    def _publish(
-        self,
-        works: list[CudaWork],
-        results: list[list[torch.Tensor]],
-        ticket: int,
-        kept: list[torch.Tensor],
-        limit: float | None,
-    ) -> None:
-        """Publish what was queued on the stream of the group. What a graph reads and writes lives in its pool."""
-        launched = None
-        if not ticket & CAPTURED:
-            limit_s = self.timeout_s if limit is None else limit
-            launched = Launched(works[0].description, ticket, time.monotonic(), limit_s, kept)
-            self._watchdog.watch(launched)
-        for work, result in zip(works, results, strict=True):
-            work.queued(self._meeting.live().stream, result, ticket, launched)
+    def _watched(
+        self, work: CudaWork, ticket: int, kept: list[torch.Tensor], limit: float | None
+    ) -> Launched | None:
+        """Watch what was queued on the stream of the group. What a graph reads and writes lives in its pool."""
+        if ticket & CAPTURED:
+            return None
+        limit_s = self.timeout_s if limit is None else limit
+        launched = Launched(work.description, ticket, time.monotonic(), limit_s, kept)
+        self._watchdog.watch(launched)
+        return launched
 
     def _refuse_capture(self, name: str) -> None:
         """Raise if the current stream is being captured, and the path does not allow that."""

@@ -184,9 +184,10 @@ def reduction_of(opts: Any) -> object:
 def limit_of(opts: Any) -> float | None:
     """Seconds of the call's own deadline; torch marks "none given" with a negative time."""
     timeout = getattr(opts, "timeout", None)
-    if not isinstance(timeout, timedelta) or timeout.total_seconds() <= 0:
+    if not isinstance(timeout, timedelta):
         return None
-    return timeout.total_seconds()
+    seconds = timeout.total_seconds()
+    return seconds if seconds > 0 else None
 
 
 def joined(blocks: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -13,8 +13,7 @@ from collective_core.torch.cuda_library import (
     ALL_REDUCE,
     REDUCE_SCATTER,
     Batch,
-    Call,
-    collective,
+    call,
     collectives,
 )
 from collective_core.torch.exchange import combined, combiner
@@ -167,7 +166,7 @@ class Reductions(Operations):
         kind = plain_reduction(target.dtype, op_code(reduction_of(opts)))
         if kind is None:
             return None
-        return collective(number, source.data_ptr(), target.data_ptr(), target.numel(), *kind)
+        return collectives(call(number, source.data_ptr(), target.data_ptr(), target.numel(), *kind))
 
     def _reductions(
         self, number: int, sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor], opts: Any
@@ -180,8 +179,8 @@ class Reductions(Operations):
         for source, target in zip(sources, targets, strict=True):
             if (kind := plain_reduction(target.dtype, code)) is None:
                 return None
-            calls.append(Call(number, source.data_ptr(), target.data_ptr(), target.numel(), *kind))
-        return collectives(calls)
+            calls.append(call(number, source.data_ptr(), target.data_ptr(), target.numel(), *kind))
+        return collectives(*calls)
 
     def _reduce_scatter_uneven(
         self, way: Way, output: torch.Tensor, blocks: Sequence[torch.Tensor], op: object

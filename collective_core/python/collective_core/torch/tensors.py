@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -29,7 +30,8 @@ _DTYPES = {
 
 def op_code(op: object) -> int:
     """Return the number of torch's operator, which it passes in two types that compare slowly."""
-    code: int = int(getattr(op, "op", op))  # type: ignore[call-overload]
+    kind: Any = getattr(op, "op", op)
+    code: int = kind.value
     return code
 
 

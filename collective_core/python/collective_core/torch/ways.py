@@ -21,7 +21,8 @@ from collective_core.torch.cuda_library import (
     REDUCE_SCATTER,
     CudaHandle,
     Move,
-    collective,
+    call,
+    collectives,
     transfers,
 )
 from collective_core.torch.tensors import as_dense, as_it_reads, check_dense, empty_on_host, landing
@@ -225,8 +226,8 @@ class DeviceWay:
 
     def _run(self, number: int, send: int, target: Buffer, redop: Redop = Redop.SUM, root: int = 0) -> None:
         """Queue a collective; the library counts the elements of `target`, those of one rank in an all_gather."""
-        batch = collective(number, send, target.address, target.count, int(target.dtype), int(redop), root)
-        self._handle.launch(batch, self._stream)
+        one = call(number, send, target.address, target.count, int(target.dtype), int(redop), root)
+        self._handle.launch(collectives(one), self._stream)
 
     def _exchange(self, moves: list[Move]) -> None:
         self._handle.launch(transfers(moves), self._stream)
