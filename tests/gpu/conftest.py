@@ -31,6 +31,13 @@ while True:
 """
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker run all tests under MPS, since a GPU serves one MPS server at a time."""
+    for item in items:
+        if "mps" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("mps"))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _gpu() -> None:
     if not torch.cuda.is_available():

@@ -17,7 +17,7 @@ from clusterctl.benchmarks.locate_windows import low_windows
 from clusterctl.workloads.locate.alone import WINDOWS, Window
 from clusterctl.workloads.records import MARK
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.gpu_alone]
 
 RANKS = 3
 

@@ -38,6 +38,7 @@ def test_fewer_elements_than_ranks_through_host_memory(monkeypatch: pytest.Monke
     assert "wrong 0" in cuda_perf("collectives", "ranks=3", "sizes=1,40", timeout_s=120)
 
 
+@pytest.mark.gpu_alone
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_random_operations_across_the_end_of_the_epochs(ranks: int) -> None:
     epoch = f"epoch={2**32 - 3}"
@@ -61,6 +62,7 @@ def test_threads_of_one_process_take_the_kernels() -> None:
     assert "wrong 0" in output
 
 
+@pytest.mark.gpu_alone
 def test_faults_are_named_in_time() -> None:
     lines = cuda_perf("faults", "ranks=2", "timeout=300").splitlines()
     missing = [line for line in lines if line.startswith("missing: rank 1")]
@@ -76,6 +78,7 @@ def test_faults_are_named_in_time() -> None:
             assert "called all_reduce of" in line
 
 
+@pytest.mark.gpu_alone
 def test_a_killed_rank_ends_the_others() -> None:
     output = cuda_perf("killed", "ranks=2", "timeout=2000")
     assert "rank 1" in output
