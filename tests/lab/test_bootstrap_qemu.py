@@ -28,7 +28,7 @@ CLUSTER_FILE = "node1 10.83.0.11\nnode2 10.83.0.12\n"
 # no governor to set; links are judged and never changed: see the tests of these two.
 WANTED = (
     *("acs", "docker", "rdma-userspace", "network-buffers", "numa-balancing", "memlock"),
-    *("cluster-file", "time-sync", "ssh-mesh", "shared-dir"),
+    *("cluster-file", "time-sync", "ssh-mesh", "shared-dir", "mpi", "python"),
 )
 SETTLED = {"met", "not-applicable"}
 HELLO = f"cat {SHARED}/from-{{0}} 2>&1"
