@@ -18,7 +18,7 @@ from clusterctl.images.distribution import archive as archives
 from clusterctl.images.distribution import relay, traces
 from clusterctl.images.distribution.archive import Archive, Compression
 from clusterctl.images.distribution.relay import Relay
-from clusterctl.images.distribution.spread import CONTROLLER, NOBODY, DistributionState, Transfer
+from clusterctl.images.distribution.spread import CONTROLLER, NEITHER_END, DistributionState, Transfer
 from clusterctl.images.distribution.traces import Note
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage
 from clusterctl.inventory.model import Node
@@ -302,7 +302,7 @@ class Drive:
             pass
         finally:
             self._close(transport)
-        return _failure(error), NOBODY if "another sender" in error.message and not tries else None
+        return _failure(error), NEITHER_END if "another sender" in error.message and not tries else None
 
     def _load(self, name: str, archive: Archive) -> _Ended:
         transport = self._transport(name)

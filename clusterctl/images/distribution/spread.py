@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 CONTROLLER = ""
 """This machine among the senders; no node has an empty name."""
-NOBODY = "-"
+NEITHER_END = "-"
 """Blamed when neither end of a transfer is at fault; no node has this name."""
 
 
@@ -66,7 +66,7 @@ class DistributionState:
         self.holders.append(transfer.target)
 
     def broke(self, transfer: Transfer, reason: str, *, blame: str | None = None) -> None:
-        """Note that a transfer ended early. ``blame``: the node at fault, when that is known, or NOBODY.
+        """Note that a transfer ended early. ``blame``: the node at fault, when that is known, or NEITHER_END.
 
         A source at fault sends no more; a target that fails too often is given up, else it waits for another
         sender, in front of the others because a part of the archive may be there already.

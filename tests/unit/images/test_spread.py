@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterctl.images.distribution.spread import CONTROLLER, NOBODY, DistributionState, Transfer
+from clusterctl.images.distribution.spread import CONTROLLER, NEITHER_END, DistributionState, Transfer
 
 
 def run_in_steps(spread, break_at=lambda transfer, step: None):
@@ -109,7 +109,7 @@ def test_a_source_that_another_sender_has_ended_goes_on_sending():
     spread = DistributionState(["a", "b"])
     spread.arrived(*spread.start())
     [transfer] = spread.start()
-    spread.broke(transfer, "another sender has taken over", blame=NOBODY)
+    spread.broke(transfer, "another sender has taken over", blame=NEITHER_END)
     assert spread.start() == (transfer,)
     spread.broke(transfer, "torn")
     assert spread.silent == {transfer.source}

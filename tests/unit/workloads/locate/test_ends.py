@@ -44,7 +44,17 @@ def liar(kind, rank, victim, chance):
     return lie
 
 
-KINDS = ("one-low", "one-high", "all-low", "all-high", "all-but-victim-high", "random", "zero", "huge", "stops")
+KINDS = (
+    "one-low",
+    "one-high",
+    "all-low",
+    "all-high",
+    "all-but-victim-high",
+    "random",
+    "zero",
+    "huge",
+    "stops",
+)
 
 
 def test_no_liar_names_another_node():
