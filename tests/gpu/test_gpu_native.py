@@ -38,13 +38,13 @@ def test_fewer_elements_than_ranks_through_host_memory(monkeypatch: pytest.Monke
     assert "wrong 0" in cuda_perf("collectives", "ranks=3", "sizes=1,40", timeout_s=120)
 
 
-@pytest.mark.gpu_alone
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_random_operations_across_the_end_of_the_epochs(ranks: int) -> None:
     epoch = f"epoch={2**32 - 3}"
     assert "wrong 0" in cuda_perf("soak", f"ranks={ranks}", "operations=600", "limit=10", epoch)
 
 
+@pytest.mark.gpu_alone
 def test_freed_buffers_are_given_back() -> None:
     output = cuda_perf("churn", "ranks=2", "operations=1000", "limit=5")
     assert "wrong 0" in output

@@ -44,6 +44,7 @@ def test_off_by_one_variable(world: World, monkeypatch: pytest.MonkeyPatch) -> N
         assert result["report"]["communicators"] == []
 
 
+@pytest.mark.gpu_slow  # make gpu runs gpu_one.py, which does the same
 def test_the_command_compares_the_libraries_on_one_gpu(tmp_path: Path) -> None:
     words = (
         sys.executable, "-m", "clusterctl.cli.main", "bench", "--json", "--launcher", "local", "--oversubscribe",

@@ -53,7 +53,7 @@ def test_collectives_with_mps(world: World, monkeypatch: pytest.MonkeyPatch, way
 
 
 @ways
-@pytest.mark.parametrize("kind", ["ddp", "compiled", "fsdp2"])
+@pytest.mark.parametrize("kind", ["ddp", pytest.param("compiled", marks=slow), "fsdp2"])
 def test_training_equals_a_single_process(
     world: World, monkeypatch: pytest.MonkeyPatch, way: str, kind: str
 ) -> None:
