@@ -156,7 +156,7 @@ release-wheel: $(BIN)/pip ## The wheels of a release in dist, CUDA parts include
 	PATH="$(CURDIR)/build/cuda/bin:$$PATH" $(BIN)/python tools/check_wheel.py dist/collective_core-*.whl
 
 gpu: dev ## On a machine with one NVIDIA GPU: tests, soaks, and a race against NCCL and gloo, one table last (minutes)
-	$(PYTEST) tests/gpu -m "not gpu_slow and not gpu_alone" -n 6 --dist loadgroup --durations=5
+	$(PYTEST) tests/gpu -m "not gpu_slow and not gpu_alone" -n 4 --dist loadgroup --durations=5
 	$(PYTEST) tests/gpu -m "not gpu_slow and gpu_alone" --durations=5
 	$(BIN)/python benchmarks/gpu_collectives.py
 	$(BIN)/python benchmarks/gpu_eager.py --quick
