@@ -123,16 +123,23 @@ def node(runner, home):
     return replace(runner, root=home.root / "home", state=home.root / "state")
 
 
-def _attacked(node, home: Home, attack: str, moment: int) -> dict[str, str]:
-    """Stand-ins of the programs that the runner starts; before the one of this number, the account acts."""
+def _before_program(node, home: Home, moment: int, act: str) -> dict[str, str]:
+    """Stand-ins of the programs that the runner starts; before the one of this number, something happens."""
     count = home.root / "count"
+    first = f"echo >>{count}; if [ $(($(wc -c <{count}))) = {moment} ]; then {act}; fi\n"
+    return node.stand_ins(**{name: f'{first}exec {shutil.which(name)} "$@"\n' for name in PROGRAMS})
+
+
+def _attacked(node, home: Home, attack: str, moment: int) -> dict[str, str]:
     act = (
-        f"echo >>{count}; if [ $(($(wc -c <{count}))) = {moment} ]; then "
         f"ROOTS={home.roots} setpriv --reuid={ACCOUNT} --regid={ACCOUNT} --clear-groups "
-        f"sh -c 'PATH={os.environ['PATH']}; cd {home.home} && {attack}' >/dev/null 2>&1 </dev/null; fi\n"
+        f"sh -c 'PATH={os.environ['PATH']}; cd {home.home} && {attack}' >/dev/null 2>&1 </dev/null"
     )
-    bodies = {name: f'{act}exec {shutil.which(name)} "$@"\n' for name in PROGRAMS}
-    return node.stand_ins(**bodies)
+    return _before_program(node, home, moment, act)
+
+
+def _killed(node, home: Home, moment: int) -> dict[str, str]:
+    return _before_program(node, home, moment, "kill -9 $RUNNER")
 
 
 _COUNTED: list[int] = []
@@ -227,3 +234,24 @@ def test_a_file_of_another_owner_is_named(node, home):
     os.chown(home.keys, 2, 2)
     assert "is owned by bin, not by daemon" in node.apply(home.step()).detail("failed")
     assert home.keys.read_text() == "mine\n"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shell", [("dash",)])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_runner_that_is_killed_at_any_program_leaves_nothing(node, home, there):
+    if there:
+        home.write("no newline")
+        os.utime(home.keys, (10**9, 10**9))
+    before = node.snapshot()
+    node.prelude = "RUNNER=$$; export RUNNER\n"
+    moments = _moments(node, home)
+    assert node.snapshot() == before
+    for moment in spread(range(1, moments + 1), 5):
+        killed = node.apply(home.step(), env=_killed(node, home, moment))
+        (home.root / "count").unlink()
+        if moment % 2:
+            node.apply(home.step())
+        node.undo()
+        assert node.snapshot() == before, (moment, killed.records)
+        shutil.rmtree(node.state, ignore_errors=True)
