@@ -46,7 +46,7 @@ def problem(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "missing":
         return "this key is missing"
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return "unknown key"
     if kind in ("value_error", "assertion_error"):
         return str(context["error"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+
+from clusterctl.documents.proof import NeighbourRates, RankNeighbours
 
 _LINE = re.compile(r"^#\s*Neighbours of rank (?P<rank>\d{1,9}) on (?P<host>\S+): (?P<speeds>.*)$")
 _SPEED = re.compile(r"(?<![\d.])(\d{1,12}(?:\.\d{1,12})?) GB/s with (\d{1,9})\b")
@@ -40,18 +41,18 @@ class Neighbourhood:
         )
         return replace(self, ranks=named)
 
-    def document(self) -> dict[str, Any]:
+    def part(self) -> NeighbourRates:
         """Return the content of ``proof.neighbours``."""
-        listed = [
-            {
-                "rank": one.rank,
-                "host": one.host,
-                "gbps": one.best_gbps,
-                "gbps_with": {str(p): v for p, v in one.gbps.items()},
-            }
+        listed = tuple(
+            RankNeighbours(
+                rank=one.rank,
+                host=one.host,
+                gbps=one.best_gbps,
+                gbps_with={str(p): v for p, v in one.gbps.items()},
+            )
             for one in self.ranks
-        ]
-        return {"size_bytes": self.size_bytes, "ranks": listed}
+        )
+        return NeighbourRates(size_bytes=self.size_bytes, ranks=listed)
 
 
 def parse(lines: Sequence[str]) -> Neighbourhood:

@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clusterctl.documents.evidence import BetweenNodes
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -24,15 +26,6 @@ class Point:
     @property
     def samples_per_s_per_rank(self) -> float:
         return self.samples_per_s / self.np
-
-
-@dataclass(frozen=True, slots=True)
-class BetweenNodes:
-    """Hold how throughput grows from one node to several with the same number of ranks on each."""
-
-    np: int
-    nodes: int
-    efficiency: float
 
 
 def efficiency(many: float, one: float, count: int) -> float:

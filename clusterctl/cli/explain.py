@@ -92,7 +92,7 @@ def _folder_of_run(log: str, runs: Path | None) -> str | None:
 
 def _own_failures(log: str) -> list[str]:
     """Return the failures that a run recorded in its own result, with their hints; empty for other arguments."""
-    from clusterctl.documents.bench import Fault
+    from clusterctl.documents.evidence import Fault
     from clusterctl.report.text.failures import fault_lines
 
     path = Path(log)
@@ -107,7 +107,7 @@ def _own_failures(log: str) -> list[str]:
                 document = run.read(stage)
                 proof = document.get("proof", document) if isinstance(document, dict) else None
                 said = proof.get("failures") if isinstance(proof, dict) else None
-                return list(fault_lines(kept.dump_python(kept.validate_python(said or []), mode="json")))
+                return list(fault_lines(kept.validate_python(said or [])))
     return []
 
 

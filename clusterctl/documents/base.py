@@ -24,7 +24,8 @@ class Part(BaseModel):
     OPTIONAL: ClassVar[frozenset[str]] = frozenset()
     """The fields that a ``Sparse`` part leaves out if they are None."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_as_written)
+    # A command uses few of the models that it imports, so each is built on its first use.
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_as_written, defer_build=True)
 
 
 class Sparse(Part):

@@ -9,18 +9,9 @@ from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
 from clusterctl.documents.explain import KnownCause
-from clusterctl.documents.kinds import ComparisonWord, FaultKind
+from clusterctl.documents.kinds import ComparisonWord
+from clusterctl.documents.proof import Proof
 from clusterctl.documents.words import Success
-
-
-class Fault(Part):
-    """One thing that is wrong with a run, and the rank and node that it concerns."""
-
-    kind: FaultKind
-    message: str
-    rank: int | None
-    node: str | None
-    hint: str | None
 
 
 class Spread(Part):
@@ -81,12 +72,7 @@ class VariantPoint(Part):
 
 
 class VariantResult(Part):
-    """One variant: its settings, its number of repeats, its figures, their keys, and the proof of one repeat.
-
-    ``proof`` has the entries ``expected``, ``gpudirect``, ``health``, ``nccl``, ``paths``, ``sharing``,
-    ``stragglers`` and ``usage`` of a plain run's proof. A variant with a setting that nothing proves has the entry
-    ``refused`` (the reason) and no ratio.
-    """
+    """One variant: its settings, its number of repeats, its figures, their keys, and the proof of one repeat."""
 
     name: str
     library: str | None
@@ -95,7 +81,7 @@ class VariantResult(Part):
     rows: tuple[VariantRow, ...] = ()
     points: tuple[VariantPoint, ...] = ()
     keys: dict[str, dict[str, str]] = Field(default_factory=dict)
-    proof: dict[str, Any] = Field(default_factory=dict)
+    proof: Proof = Proof()
 
 
 class ResultHalf(Part):
@@ -194,7 +180,7 @@ class BenchResult(Sparse, Document):
     rows: tuple[ResultRow, ...] = ()
     avg_busbw_gbps: float | None = None
     points: tuple[ResultPoint, ...] = ()
-    proof: dict[str, Any] = Field(default_factory=dict)
+    proof: Proof = Proof()
     variants: tuple[VariantResult, ...] = ()
     """The interleaved variants of ``--compare``; omitted from the document without ``--compare``."""
 

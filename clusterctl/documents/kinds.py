@@ -52,6 +52,17 @@ class FaultKind(str, Enum):
     INTERRUPTED = "interrupted"
 
 
+class Effect(str, Enum):
+    """What an event of the hardware means for a run during which it happened."""
+
+    NOTE = "note"
+    """Expected under load, or without effect on figures."""
+    DOUBTFUL = "doubtful"
+    """The figures may not be those of healthy hardware."""
+    GRAVE = "grave"
+    """The hardware is at fault: take it out of service."""
+
+
 class VerdictStatus(str, Enum):
     """Name the verdicts on a requirement."""
 

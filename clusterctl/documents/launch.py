@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
-from clusterctl.documents.bench import Fault
+from clusterctl.documents.evidence import Fault
 from clusterctl.documents.explain import KnownCause
 from clusterctl.documents.words import Success
 

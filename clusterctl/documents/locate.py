@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
-from clusterctl.documents.bench import Fault
+from clusterctl.documents.evidence import Fault
 from clusterctl.documents.explain import KnownCause
+from clusterctl.documents.proof import HardwareHealth
 
 
 class LocateStatus(str, Enum):
@@ -258,6 +259,6 @@ class Locate(Sparse, Document):
     apart: PairsAlone | None = None
     gpus_not_measured: tuple[str, ...] = ()
     """Nodes whose GPUs were not measured, because the run did without torch; pairs moved host memory."""
-    health: dict[str, Any] | None = None
+    health: HardwareHealth | None = None
     """As the entry ``health`` of the proof of ``bench``: what the hardware reported during the run."""
     failures: tuple[Fault, ...]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from clusterctl.benchmarks.base import Fault
 from clusterctl.benchmarks.perf_output import Sweep
+from clusterctl.documents.proof import GpuDirect
 from clusterctl.launch import node_links
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.environment import Library, backend
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Readiness
 from clusterctl.trust import gpudirect
-from clusterctl.trust.gpudirect import Proof
 from clusterctl.trust.links import NodeLinks
 from clusterctl.trust.nccl_log import LogReader
 from clusterctl.trust.nccl_log_model import NcclLog, ProcessLog
@@ -43,7 +43,7 @@ class Trust:
     nodes: int
     links: NodeLinks | None = None
     log: NcclLog | None = None
-    gpudirect: Proof | None = None
+    gpudirect: GpuDirect | None = None
     faults: tuple[Fault, ...] = ()
 
     @property
@@ -115,7 +115,7 @@ def of_launch(
         return of_rank[source] if source is not None and source < len(of_rank) else None
 
     proof = gpudirect.judge(log, nodes, node_of, {answer.node.name: answer.evidence for answer in used})
-    faults = () if allow_slow_path or outcome.returncode != 0 else proof.faults()
+    faults = () if allow_slow_path or outcome.returncode != 0 else gpudirect.faults(proof)
     return Trust(plan.np, len(nodes), links, log, proof, faults)
 
 

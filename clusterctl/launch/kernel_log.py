@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from clusterctl import log, rundir
+from clusterctl.documents.kinds import Effect
 from clusterctl.facts.model.health import Health
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
 from clusterctl.transport.base import Failure
 from clusterctl.trust import health
-from clusterctl.vendors.health import Effect
 
 _LOG = log.get(__name__)
 NAME = "kernel-{}.log"

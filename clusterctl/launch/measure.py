@@ -14,6 +14,7 @@ from clusterctl.benchmarks.neighbours import Neighbourhood
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.sweep_sizes import check_sizes, wanted_sizes
 from clusterctl.benchmarks.training import Training
+from clusterctl.documents.evidence import RankPath, SlowPart
 from clusterctl.launch import (
     beside,
     failure,
@@ -38,13 +39,11 @@ from clusterctl.launch.measured import (
 from clusterctl.launch.plan import RequestPlan
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
-from clusterctl.launch.slow_parts import SlowPart
 from clusterctl.launch.variants import require_reader, without_effect
 from clusterctl.launch.viewer import Turn
 from clusterctl.transport.answers import HANDLING_ERRORS
 from clusterctl.trust import foreign_library as foreign_proof
 from clusterctl.trust import paths, settings, slow_neighbours, usage
-from clusterctl.trust.paths import RankPath
 from clusterctl.trust.usage import RankUsage
 from clusterctl.wording import counted
 from clusterctl.workloads.archive import ARCHIVE, build

@@ -13,16 +13,15 @@ from clusterctl.benchmarks.neighbours import Neighbourhood
 from clusterctl.benchmarks.perf_output import Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import TrainingRun
+from clusterctl.documents.evidence import RankPath, SlowPart
 from clusterctl.launch import choose
 from clusterctl.launch import fast_path as trust
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.plan import RequestPlan
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
-from clusterctl.launch.slow_parts import SlowPart
 from clusterctl.launch.variants import Variant, tunes
 from clusterctl.trust.health import FleetHealth
-from clusterctl.trust.paths import RankPath
 from clusterctl.trust.usage import RankUsage
 
 _PROGRAMS = ("nccl-tests", "collective_core")

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from clusterctl.documents.evidence import NvLinkBundle
 from clusterctl.facts.model.devices import GpuFacts, PciDevice
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.requirements.rdma.ports import networking
-from clusterctl.trust.topology.model import NVSWITCH, Attached, NodeTopology, NumaDomain, NvLinkBundle, pcie
+from clusterctl.trust.topology.model import NVSWITCH, Attached, NodeTopology, NumaDomain, pcie
 
 
 def of_facts(facts: NodeFacts) -> NodeTopology | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.documents.evidence import RankPath
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.plan import RequestPlan
 from clusterctl.trust import settings
 from clusterctl.trust.nccl_log_model import NcclLog
-from clusterctl.trust.paths import RankPath
 from clusterctl.trust.settings import SettingEvidence, Unproven
 from clusterctl.trust.usage import RankUsage
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from clusterctl.benchmarks import locate as records
 from clusterctl.benchmarks.locate import Located
 from clusterctl.benchmarks.neighbours import Neighbourhood
+from clusterctl.documents.evidence import SlowPart
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.launch import locate
 from clusterctl.launch.base import LaunchPlan
@@ -22,24 +22,6 @@ from clusterctl.workloads.locate.search import suspects_of
 
 _TIMEOUT_S = 300.0
 _LEAST_NODES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class SlowPart:
-    """A rail of a node, or a link of two, that was confirmed as slow, as in the document of ``locate``."""
-
-    nodes: tuple[str, ...]
-    place: int
-    interface: str | None
-    ratio: float
-    chance: float
-
-    def document(self) -> dict[str, Any]:
-        """Return it as an entry of ``proof.slow``."""
-        return {
-            "nodes": list(self.nodes), "place": self.place, "interface": self.interface,
-            "ratio": round(self.ratio, 4), "chance": self.chance,
-        }  # fmt: skip
 
 
 def plan(
@@ -103,7 +85,7 @@ def parse(
     return tuple(
         SlowPart(
             tuple(found.fleet.names[node] for node in one.nodes), one.place,
-            rails[one.place % len(rails)] if rails else None, one.ratio, one.chance,
+            rails[one.place % len(rails)] if rails else None, round(one.ratio, 4), one.chance,
         )
         for one in found.verdict.named
     ), found  # fmt: skip

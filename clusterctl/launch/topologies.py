@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from clusterctl import log
+from clusterctl.documents.proof import Topology
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.foreign import NotUnderstood
 from clusterctl.launch import node_topology
@@ -17,9 +17,9 @@ from clusterctl.trust.topology.model import NodeTopology
 _LOG = log.get(__name__)
 
 
-def document(
+def part(
     nodes: Sequence[str], dumps: Mapping[str, NcclDump], facts: Mapping[str, NodeFacts]
-) -> dict[str, Any] | None:
+) -> Topology | None:
     """Return ``proof.topology`` of these nodes; None if no node has a GPU or a dump."""
     found: dict[str, NodeTopology] = {}
     for name in nodes:
@@ -29,7 +29,7 @@ def document(
             found[name] = topology if of is None else node_topology.with_lanes(topology, of)
         elif of is not None and (of_facts := node_topology.of_facts(of)) is not None:
             found[name] = of_facts
-    return groups.document(found) if found else None
+    return groups.part(found) if found else None
 
 
 def _of_dump(node: str, dump: NcclDump | None) -> NodeTopology | None:

@@ -40,7 +40,7 @@ def _lines(record: Record) -> Iterator[dict[str, Any]]:
     first: dict[str, Any] = {name: getattr(summary, name) for name in HEADS[:9]}
     average = {"avg_busbw_gbps": record.document.get("avg_busbw_gbps")}
     found = False
-    for number, one in enumerate(series(record.document)):
+    for number, one in enumerate(series(record)):
         key = (key_text(one.key) if one.key else None) if one.variant else summary.key
         own = {**first, "library": one.library, "key": key, "variant": one.variant}
         for row in one.rows:

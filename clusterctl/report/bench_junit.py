@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
+from clusterctl.documents.proof import Proof
 from clusterctl.report.junit import Suite, finished
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.runs import figure
@@ -20,8 +21,7 @@ def render(records: Iterable[Record]) -> str:
 
 def _why(record: Record) -> str:
     """Return the status of a run without failures, with the faults of its hardware and the baseline it missed."""
-    proof = record.document.get("proof") or {}
-    said = trust_lines.lines({name: proof[name] for name in ("health", "baseline") if proof.get(name)})
+    said = trust_lines.lines(Proof(health=record.proof.health, baseline=record.proof.baseline))
     return "\n".join([f"the run is {record.summary.status}", *said])
 
 
@@ -30,11 +30,11 @@ def _suite(root: ElementTree.Element, record: Record) -> Suite:
     suite = Suite(root, f"{summary.benchmark}.{summary.run}")
     ranks = "no rank" if summary.np is None else f"{counted(summary.np, 'rank')}"
     what = f"{summary.benchmark}, {summary.library or 'no library'}, {ranks}"
-    failures = (record.document.get("proof") or {}).get("failures") or ()
+    failures = record.proof.failures or ()
     for failure in failures:
-        case = suite.case(f"{what}: {failure['kind']}")
-        hint = f"\nhint: {failure['hint']}" if failure.get("hint") else ""
-        suite.say(case, "failure", "failures", f"{failure['message']}{hint}", failure["kind"])
+        kind = failure.kind.value
+        hint = f"\nhint: {failure.hint}" if failure.hint else ""
+        suite.say(suite.case(f"{what}: {kind}"), "failure", "failures", f"{failure.message}{hint}", kind)
     if not failures:
         case = suite.case(what)
         if summary.status == "ok":

@@ -60,14 +60,14 @@ def render(records: Iterable[Record]) -> str:
             samples.add("clusterctl_bench_hardware_events", here, count)
         if summary.status == "failed":
             continue  # the figures of a failed run are not reliable
-        for one in series(record.document):
+        for one in series(record):
             _add(samples, record, one)
     blocks = [family(name, _METRICS[name], found.values()) for name, found in samples.found.items()]
     return "\n".join(line for block in blocks for line in block) + "\n"
 
 
 def _last_key(record: Record) -> Mapping[str, str]:
-    return next(series(record.document)).key
+    return next(series(record)).key
 
 
 def _labels(record: Record, key: Mapping[str, str]) -> dict[str, object]:
@@ -86,8 +86,8 @@ def _labels(record: Record, key: Mapping[str, str]) -> dict[str, object]:
 
 def _events(record: Record) -> Counter[tuple[str, str]]:
     """Return the number of events of ``proof.health`` by node and effect."""
-    health = (record.document.get("proof") or {}).get("health") or {}
-    return Counter((str(event["node"]), str(event["effect"])) for event in health.get("events") or ())
+    health = record.proof.health
+    return Counter((event.node, event.effect.value) for event in (health.events if health else ()))
 
 
 _OF_POINTS = {

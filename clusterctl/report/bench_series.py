@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clusterctl.documents.proof import Proof
+from clusterctl.results.record import Record
+
 Figures = Mapping[str, Any]
 
 
@@ -26,14 +29,14 @@ class BenchSeries:
         return self.keys[max(self.keys, key=int)] if self.keys else {}
 
 
-def series(document: Figures) -> Iterator[BenchSeries]:
+def series(record: Record) -> Iterator[BenchSeries]:
     """Yield the run's figures, or those of each variant."""
+    document = record.document
     variants: Sequence[Figures] = document.get("variants") or ()
-    proof = document.get("proof") or {}
     rows: tuple[Figures, ...] = tuple(document.get("rows") or ())
     if not variants:
-        points = tuple(_plain(point, proof) for point in document.get("points") or ())
-        yield BenchSeries(None, document.get("library"), proof.get("keys") or {}, rows, points)
+        points = tuple(_plain(point, record.proof) for point in document.get("points") or ())
+        yield BenchSeries(None, document.get("library"), record.proof.keys or {}, rows, points)
     for number, one in enumerate(variants):
         # The run's own rows are those of the first variant, with more columns.
         own = rows if number == 0 else tuple(map(_medians, one.get("rows") or ()))
@@ -41,8 +44,8 @@ def series(document: Figures) -> Iterator[BenchSeries]:
         yield BenchSeries(one["name"], one.get("library"), one.get("keys") or {}, own, points)
 
 
-def _plain(point: Figures, proof: Figures) -> Figures:
-    between = {one["np"]: one["efficiency"] for one in proof.get("between_nodes") or ()}
+def _plain(point: Figures, proof: Proof) -> Figures:
+    between = {one.np: one.efficiency for one in proof.between_nodes or ()}
     return {
         **point,
         "samples_per_s": point.get("images_per_s") or point.get("sequences_per_s"),

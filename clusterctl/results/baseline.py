@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from clusterctl.benchmarks.key import FIELDS, differences
+from clusterctl.documents.proof import BaselineVerdict, FigureBelow, NoisyFigure, UnrecordedFigure
 from clusterctl.results import student
+from clusterctl.results.record import proof_of
 
 ENOUGH_REPEATS = 3
 FLOOR = 0.05
@@ -153,40 +155,42 @@ class BaselineComparison:
     notes: tuple[str, ...] = field(default=())
     hint: str | None = None
 
-    def document(self) -> dict[str, Any]:
+    def part(self) -> BaselineVerdict:
         """Return it as ``proof.baseline`` of a result."""
-        return {
-            "name": self.name,
-            "verdict": self.verdict,
-            "reason": "; ".join(self.notes) or None,
-            "hint": self.hint,
-            "judged": self.judged,
-            "figures": self.figures,
-            "too_noisy": [
-                {
-                    "np": int(np),
-                    "size_bytes": one.size_bytes,
-                    "unit": one.unit,
-                    "cv": round(one.cv or 0.0, 4),
-                    "repeats": len(one.values),
-                    "needed": one.needed,
-                }
+        return BaselineVerdict(
+            name=self.name,
+            verdict=self.verdict,
+            reason="; ".join(self.notes) or None,
+            hint=self.hint,
+            judged=self.judged,
+            figures=self.figures,
+            too_noisy=tuple(
+                NoisyFigure(
+                    np=int(np),
+                    size_bytes=one.size_bytes,
+                    unit=one.unit,
+                    cv=round(one.cv or 0.0, 4),
+                    repeats=len(one.values),
+                    needed=one.needed,
+                )
                 for np, one in self.noisy
-            ],
-            "not_recorded": [{"np": int(np), "size_bytes": one.size_bytes} for np, one in self.absent],
-            "below": [
-                {
-                    "np": int(below.np),
-                    "size_bytes": below.figure.size_bytes,
-                    "unit": below.figure.unit,
-                    "value": round(below.figure.median, 4),
-                    "baseline": round(below.baseline, 4),
-                    "loss": round(below.loss, 4),
-                    "allowed": round(below.allowed, 4),
-                }
+            ),
+            not_recorded=tuple(
+                UnrecordedFigure(np=int(np), size_bytes=one.size_bytes) for np, one in self.absent
+            ),
+            below=tuple(
+                FigureBelow(
+                    np=int(below.np),
+                    size_bytes=below.figure.size_bytes,
+                    unit=below.figure.unit,
+                    value=round(below.figure.median, 4),
+                    baseline=round(below.baseline, 4),
+                    loss=round(below.loss, 4),
+                    allowed=round(below.allowed, 4),
+                )
                 for below in self.below
-            ],
-        }
+            ),
+        )
 
 
 def figures(document: Mapping[str, Any]) -> list[tuple[dict[str, str], list[Series]]]:
@@ -196,7 +200,7 @@ def figures(document: Mapping[str, Any]) -> list[tuple[dict[str, str], list[Seri
     """
     found = []
     for one in document.get("variants") or (document,):
-        keys: Mapping[str, dict[str, str]] = one.get("keys") or (one.get("proof") or {}).get("keys") or {}
+        keys: Mapping[str, dict[str, str]] = one.get("keys") or proof_of(one).keys or {}
         for point in one.get("points") or ():
             rate = _rate(point)
             if rate is not None and str(point["np"]) in keys:

@@ -153,9 +153,10 @@ def _figures(record: Record) -> dict[int, _Measured]:
         )
         for row in document.get("rows") or ()
     }
-    proof = document.get("proof") or {}
-    spread = proof.get("spread") or {}
-    windows = int((proof.get("settings") or {}).get("windows") or _WINDOWS)
+    spread = record.proof.spread or {}
+    windows = (record.proof.settings or {}).get("windows") or _WINDOWS
+    if not isinstance(windows, int):
+        raise TypeError(f"windows is {windows!r:.60}, not a whole number")
     for point in document.get("points") or ():
         np, value = int(point["np"]), point.get("images_per_s") or point.get("sequences_per_s")
         if value:
@@ -224,7 +225,7 @@ def _ratio(first: _Measured | None, other: _Measured | None) -> float | None:
 
 def _keys(record: Record, common: Sequence[int]) -> list[Mapping[str, str]]:
     """Return the keys of the compared figures: for a training, those of the common points."""
-    keys: dict[str, Any] = (record.document.get("proof") or {}).get("keys") or {}
+    keys: Mapping[str, Mapping[str, str]] = record.proof.keys or {}
     if _kind(record) == "collective":
         return list(keys.values())[:1]
     return [keys[str(np)] for np in common if str(np) in keys]

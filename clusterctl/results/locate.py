@@ -26,7 +26,6 @@ from clusterctl.documents.locate import (
 )
 from clusterctl.launch.locate import LocateRun
 from clusterctl.results.model import exit_code as exit_code_of
-from clusterctl.results.model import fault_part
 from clusterctl.trust import cpu_quota
 from clusterctl.trust.cpu_quota import HeldBack
 from clusterctl.trust.dead_pairs import DeadPairs
@@ -133,8 +132,8 @@ def document(found: LocateRun, run: str) -> Locate:
         held_back=tuple(map(_held_back, found.held_back)),
         apart=_apart(found.apart) if found.apart.pairs else None,
         gpus_not_measured=found.gpus_not_measured,
-        health=found.health.document() if found.health is not None else None,
-        failures=tuple(fault_part(fault) for fault in found.faults),
+        health=found.health.part() if found.health is not None else None,
+        failures=found.faults,
     )  # fmt: skip
 
 

@@ -1,70 +1,104 @@
-"""The evidence in a result: GPUDirect, the share of the expected bandwidth, stragglers."""
+"""Make the proof in a result: where the ranks ran, GPUDirect, the share of the expected bandwidth, stragglers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from clusterctl.launch.measured import Measured
+from clusterctl import __version__
+from clusterctl.benchmarks.scaling import between_nodes
+from clusterctl.documents.evidence import RankSpeed
+from clusterctl.documents.proof import Expected, HardwareHealth, NcclProof, Proof, SlowRank, UsageProof
+from clusterctl.launch.measured import Measured, TrainingPoint
+from clusterctl.results.keys import keys_of
 from clusterctl.trust import expectation, slow_neighbours, stragglers, usage
 from clusterctl.trust.expectation import Inputs
 from clusterctl.trust.nccl_log_model import NcclLog
 
 
-def of_measured(measured: Measured) -> dict[str, Any]:
-    """Return the entries of ``proof`` that ``measured`` allows, such as gpudirect, expected and paths."""
-    found: dict[str, Any] = {} if measured.health is None else {"health": measured.health.document()}
-    trust = measured.trust
-    if trust is not None and trust.gpudirect is not None and trust.log is not None:
-        found["gpudirect"] = trust.gpudirect.document()
-        found["nccl"] = _nccl(trust.log)
-    if measured.paths:
-        found["paths"] = [path.document() for path in measured.paths]
-    elif measured.library == "nccl+ccore" and not measured.faults:
-        found["paths"] = []
-    if measured.usage or measured.proven:
-        found["usage"] = _usage(measured)
-    if shared := measured.settings.get("ranks_per_gpu"):
-        found["sharing"] = shared
-    if measured.sweep is not None and measured.sweep.rows:
-        rows = [
-            (row.size_bytes, max(speeds))
-            for row in measured.sweep.rows
-            if (
-                speeds := [h.busbw_gbps for h in (row.out_of_place, row.in_place) if h.busbw_gbps is not None]
-            )
-        ]
-        found |= expected(measured, rows)
+def of_measured(measured: Measured) -> Proof:
+    """Return the proof of one measured request."""
+    sweep, points, settings, trust = measured.sweep, measured.points, measured.settings, measured.trust
+    training = points if sweep is None else ()
+    connected = trust is not None and trust.gpudirect is not None and trust.log is not None
+    shared = settings.get("ranks_per_gpu")
+    losses = {str(one.point.np): tuple(map(rounded, one.run.losses)) for one in training}
+    return Proof(
+        clusterctl_version=__version__,
+        ranks=measured.ranks,
+        library=sweep.libraries if sweep else training[-1].run.libraries if training else None,
+        transports=sweep.transports if sweep else None,
+        spread={str(one.point.np): round(one.point.spread, 3) for one in training} or None,
+        rates={str(one.point.np): _rates(one) for one in training} or None,
+        losses=losses if any(losses.values()) else None,
+        between_nodes=tuple(
+            replace(figure, efficiency=round(figure.efficiency, 6))
+            for figure in between_nodes([one.point for one in training])
+        )
+        if training
+        else None,
+        settings={name: value for name, value in settings.items() if value is not None} if settings else None,
+        hardware=measured.hardware if settings else None,
+        keys=keys_of(measured) if settings else None,
+        health=measured.health.part() if measured.health else None,
+        gpudirect=trust.gpudirect if trust and connected else None,
+        nccl=_nccl(trust.log) if trust and trust.log and connected else None,
+        paths=measured.paths or (() if measured.library == "nccl+ccore" and not measured.faults else None),
+        usage=_usage(measured) if measured.usage or measured.proven else None,
+        sharing=str(shared) if shared else None,
+        expected=expected(measured, speeds(measured)),
+        neighbours=measured.neighbours.part() if measured.neighbours.ranks else None,
+        slow=measured.slow or None,
+        stragglers=_stragglers(measured),
+        failures=measured.faults or None,
+    )
+
+
+def rounded(loss: float | None) -> float | None:
+    """Return a loss with 6 decimals."""
+    return None if loss is None else round(loss, 6)
+
+
+def _rates(entry: TrainingPoint) -> tuple[RankSpeed, ...]:
+    hosts = {rank.rank: rank.host for rank in entry.run.ranks}
+    return tuple(
+        RankSpeed(rate.rank, hosts.get(rate.rank), round(rate.samples_per_s, 3), round(rate.spread, 3))
+        for rate in entry.run.rates
+    )
+
+
+def speeds(measured: Measured) -> list[tuple[int, float]]:
+    """Return the bytes and the best busbw (GB/s) of each row."""
+    return [
+        (row.size_bytes, max(found))
+        for row in (measured.sweep.rows if measured.sweep else ())
+        if (found := [h.busbw_gbps for h in (row.out_of_place, row.in_place) if h.busbw_gbps is not None])
+    ]
+
+
+def _stragglers(measured: Measured) -> dict[str, tuple[SlowRank, ...]] | None:
     slow = {
-        str(entry.point.np): [
-            straggler.document() for straggler in stragglers.find(stragglers.rates_of(entry.run))
-        ]
+        str(entry.point.np): tuple(one.part() for one in stragglers.find(stragglers.rates_of(entry.run)))
         for entry in measured.points
     }
     if measured.neighbours.ranks:
-        found["neighbours"] = measured.neighbours.document()
         slow[str(len(measured.ranks))] = _unless_cleared(slow_neighbours.find(measured.neighbours), measured)
-    if measured.slow:
-        found["slow"] = [one.document() for one in measured.slow]
-    if any(slow.values()):
-        found["stragglers"] = {np: listed for np, listed in slow.items() if listed}
-    return found
+    return {np: listed for np, listed in slow.items() if listed} or None
 
 
-def _unless_cleared(stragglers_: list[dict[str, Any]], measured: Measured) -> list[dict[str, Any]]:
+def _unless_cleared(found: tuple[SlowRank, ...], measured: Measured) -> tuple[SlowRank, ...]:
     """Return the stragglers without those that pairs of nodes did not confirm."""
     if measured.slow is None:
-        return stragglers_
+        return found
     nodes = {node for one in measured.slow for node in one.nodes}
-    return [one for one in stragglers_ if one["host"] in nodes]
+    return tuple(one for one in found if one.host in nodes)
 
 
-def expected(measured: Measured, rows: Sequence[tuple[int, float]]) -> dict[str, Any]:
-    """Return the entry ``expected`` for these rows of bytes and busbw (GB/s); empty if the library has no bound."""
+def expected(measured: Measured, rows: Sequence[tuple[int, float]]) -> Expected | None:
+    """Return the entry ``expected`` for these rows of bytes and busbw (GB/s); None without rows or a known bound."""
     trust = measured.trust
-    if trust is None or not _bounded(measured):
-        return {}
+    if trust is None or measured.sweep is None or not measured.sweep.rows or not _bounded(measured):
+        return None
     inputs = Inputs(
         measured.request.collective,
         len(measured.ranks),
@@ -73,52 +107,50 @@ def expected(measured: Measured, rows: Sequence[tuple[int, float]]) -> dict[str,
         trust.in_network,
         trust.nvlink_between_nodes,
     )
-    return {"expected": expectation.document(expectation.judge(inputs, rows))}
+    return expectation.judge(inputs, rows)
 
 
-def health_of_all(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the entry ``health`` of several measurements together."""
-    unread = {(one["node"], one["reason"]): one for entry in entries for one in entry["unread"]}
-    return {
-        "doubtful": any(entry["doubtful"] for entry in entries),
-        "events": [event for entry in entries for event in entry["events"]],
-        "unread": list(unread.values()),
-    }
+def health_of_all(entries: Iterable[HardwareHealth | None]) -> HardwareHealth | None:
+    """Return the entry ``health`` of several measurements together; None if none of them has one."""
+    found = [entry for entry in entries if entry is not None]
+    if not found:
+        return None
+    return HardwareHealth(
+        doubtful=any(entry.doubtful for entry in found),
+        events=tuple(event for entry in found for event in entry.events),
+        unread=tuple({(one.node, one.reason): one for entry in found for one in entry.unread}.values()),
+    )
 
 
-def _nccl(log: NcclLog) -> dict[str, Any]:
-    """Return what NCCL logged: versions, networks, plugins, graphs, and algorithms if it logs them."""
+def _nccl(log: NcclLog) -> NcclProof:
     processes = log.processes
-    return {
-        "versions": list(log.versions),
-        "networks": sorted({name for process in processes for name in process.networks}),
-        "plugins": sorted({line for process in processes for line in process.plugins}),
-        "connected": sorted({name for process in processes for name in process.connected}),
-        "graphs": [
-            asdict(graph) for graph in dict.fromkeys(g for process in processes for g in process.graphs)
-        ],
-        "algorithms": [asdict(choice) for choice in log.choices],
-    }
+    return NcclProof(
+        versions=log.versions,
+        networks=tuple(sorted({name for process in processes for name in process.networks})),
+        plugins=tuple(sorted({line for process in processes for line in process.plugins})),
+        connected=tuple(sorted({name for process in processes for name in process.connected})),
+        graphs=tuple(dict.fromkeys(graph for process in processes for graph in process.graphs)),
+        algorithms=log.choices,
+    )
 
 
-def _usage(measured: Measured) -> dict[str, Any]:
-    """Return the variables that every rank read, what proves the variant's settings, and rank 0's algorithms."""
+def _usage(measured: Measured) -> UsageProof:
     read = [one.read for one in measured.usage]
     # The least of all ranks; 0: not used.
     used = {
         name: min(one.mechanisms.get(name, 0) for one in measured.usage)
         for name in sorted({name for one in measured.usage for name in one.mechanisms})
     }
-    return {
-        "read": {
+    return UsageProof(
+        read={
             name: value
             for name, value in (read[0].items() if read else ())
             if all(name in one for one in read)
         },
-        "proven": dict(measured.proven),
-        "mechanisms": used,
-        "algorithms": [asdict(calls) for calls in usage.algorithms(measured.usage)],
-    }
+        proven=dict(measured.proven),
+        mechanisms=used,
+        algorithms=usage.algorithms(measured.usage),
+    )
 
 
 def _bounded(measured: Measured) -> bool:

@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import Any
 
-from clusterctl import run_ids
+from pydantic import ValidationError
+
+from clusterctl import model_errors, run_ids
 from clusterctl.benchmarks.key import hardware_name
+from clusterctl.documents.proof import Proof
 from clusterctl.wording import counted
 
 HIGH = "busbw_gbps"
@@ -53,13 +57,26 @@ class Summary:
         return f"{counted(self.np, 'rank')} on {counted(self.nodes or 0, 'node')}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Record:
     """A summary, the document that ``bench --json`` printed, and the command lines that were run."""
 
     summary: Summary
     document: Mapping[str, Any]
     commands: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def proof(self) -> Proof:
+        """Return ``proof`` of the document; ValueError for a damaged one."""
+        return proof_of(self.document)
+
+
+def proof_of(part: Mapping[str, Any]) -> Proof:
+    """Return ``proof`` of a stored document or of one of its variants; ValueError for a damaged one."""
+    try:
+        return Proof.model_validate(part.get("proof") or {})
+    except ValidationError as error:
+        raise ValueError(f"proof: {model_errors.first(error)}") from None
 
 
 def started_at(run: str) -> str:
@@ -84,26 +101,20 @@ def _figure(document: Mapping[str, Any]) -> tuple[float | None, str | None]:
     return (float(max(speeds)), "GB/s") if speeds else (None, None)
 
 
-def _size(proof: Mapping[str, Any], key: Mapping[str, str]) -> tuple[int | None, int | None]:
+def _size(proof: Proof, key: Mapping[str, str]) -> tuple[int | None, int | None]:
     """Return the ranks and nodes of the largest launch that reported."""
     if key:
         np, nodes = int(key["np"]), int(key["nodes"])
         if max(np, nodes) >= _MOST_RANKS:
             raise ValueError(f"{np} ranks on {nodes} nodes"[:80])
         return np, nodes
-    ranks = proof.get("ranks") or ()
-    return (len(ranks), len({rank.get("host") for rank in ranks})) if ranks else (None, None)
+    ranks = proof.ranks or ()
+    return (len(ranks), len({rank.host for rank in ranks})) if ranks else (None, None)
 
 
-def _hardware(proof: Mapping[str, Any]) -> str | None:
-    devices = (str(rank.get("device") or "") for rank in proof.get("ranks") or ())
-    return proof.get("hardware") or hardware_name(devices)
-
-
-def _versions(proof: Mapping[str, Any]) -> tuple[str, ...]:
-    found = [str(line) for line in proof.get("library") or ()]
-    torch = (proof.get("settings") or {}).get("torch")
-    return tuple(dict.fromkeys([*found, *([f"torch {torch}"] if torch else [])]))
+def _versions(proof: Proof) -> tuple[str, ...]:
+    torch = (proof.settings or {}).get("torch")
+    return tuple(dict.fromkeys([*(proof.library or ()), *([f"torch {torch}"] if torch else [])]))
 
 
 def _libraries(document: Mapping[str, Any]) -> object:
@@ -126,10 +137,10 @@ def from_document(
     folder: str | None = None,
     label: str | None = None,
 ) -> Record:
-    """Return the record of one ``clusterctl.bench/1`` document; KeyError or TypeError for an invalid one."""
-    proof = document.get("proof") or {}
+    """Return the record of a ``clusterctl.bench/1`` document; KeyError, TypeError or ValueError if it is invalid."""
+    proof = proof_of(document)
     figure, unit = _figure(document)
-    keys = proof.get("keys") or {}
+    keys = proof.keys or {}
     key = keys[max(keys, key=int)] if keys else {}
     np, nodes = _size(proof, key)
     summary = Summary(
@@ -142,11 +153,11 @@ def from_document(
         nodes=nodes,
         status=str(document["status"]),
         key=key_text(key) if key else None,
-        hardware=_word(_hardware(proof)),
+        hardware=proof.hardware or hardware_name(rank.device for rank in proof.ranks or ()),
         figure=figure,
         unit=unit,
         versions=_versions(proof),
-        clusterctl_version=_word(proof.get("clusterctl_version")),
+        clusterctl_version=proof.clusterctl_version,
         folder=folder,
         label=label,
     )

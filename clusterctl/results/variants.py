@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
 
 from clusterctl.benchmarks.base import FaultKind
 from clusterctl.benchmarks.scaling import Point, between_nodes, efficiency
@@ -19,11 +18,11 @@ from clusterctl.documents.bench import (
     VariantResult,
     VariantRow,
 )
+from clusterctl.documents.evidence import Calls
+from clusterctl.documents.proof import HardwareHealth, Proof
 from clusterctl.launch.measured import Interleaved, Repeated
 from clusterctl.results import noise, proofs
-from clusterctl.results.model import average_busbw, fault_document, from_measured, status_of
-
-_PROVEN = ("gpudirect", "nccl", "stragglers", "paths", "sharing", "usage")
+from clusterctl.results.model import average_busbw, from_measured, status_of
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -50,13 +49,15 @@ def from_interleaved(found: Interleaved, run: str) -> BenchResult:
         variants = [_refused(one, runs) for one, runs in zip(variants, found.variants, strict=False)]
         variants = _judged([variants[0], *(_comparable(one, variants[0]) for one in variants[1:])])
     first = results[0][0]
-    proof = {**first.proof, **variants[0].proof, "repeats": found.repeats}
-    proof.pop("failures", None)
-    if healths := [one.proof["health"] for one in variants if "health" in one.proof]:
-        proof["health"] = proofs.health_of_all(healths)
-    refused = "refused" in proof
-    if found.faults:
-        proof["failures"] = [fault_document(fault) for fault in found.faults]
+    proof = first.proof.model_copy(
+        update={
+            **{name: value for name, value in (variants[0].proof if variants else ()) if value is not None},
+            "repeats": found.repeats,
+            "failures": found.faults or None,
+            "health": proofs.health_of_all(one.proof.health for one in variants),
+        }
+    )
+    refused = proof.refused is not None
     return first.model_copy(
         update={
             "status": status_of(found.faults, proof),
@@ -76,7 +77,7 @@ def _refused(variant: VariantResult, one: Repeated) -> VariantResult:
     ]
     if not reasons:
         return variant
-    proof = {**variant.proof, "refused": reasons[0]}
+    proof = variant.proof.model_copy(update={"refused": reasons[0]})
     return variant.model_copy(update={"rows": (), "points": (), "proof": proof})
 
 
@@ -93,15 +94,15 @@ def _comparable(variant: VariantResult, first: VariantResult) -> VariantResult:
             }
         )
     own, base = _algorithms(variant), _algorithms(first)
-    if not variant.environment or "refused" in variant.proof or not own or own != base:
+    usage = variant.proof.usage
+    if usage is None or not variant.environment or variant.proof.refused or not own or own != base:
         return variant
-    usage = {**variant.proof["usage"], "same_algorithms_as": first.name}
-    return variant.model_copy(update={"proof": {**variant.proof, "usage": usage}})
+    same = usage.model_copy(update={"same_algorithms_as": first.name})
+    return variant.model_copy(update={"proof": variant.proof.model_copy(update={"usage": same})})
 
 
-def _algorithms(variant: VariantResult) -> set[tuple[str, int, str]]:
-    calls = variant.proof.get("usage", {}).get("algorithms", ())
-    return {(one["operation"], one["size_bytes"], one["algorithm"]) for one in calls}
+def _algorithms(variant: VariantResult) -> set[Calls]:
+    return set(variant.proof.usage.algorithms) if variant.proof.usage else set()
 
 
 def _judged(variants: Sequence[VariantResult]) -> list[VariantResult]:
@@ -139,7 +140,7 @@ def _scatter(spread: Spread, repeats: int) -> noise.Scatter | None:
 
 
 def _took_nothing(variant: VariantResult) -> bool:
-    return not any(sum(path["taken"].values()) for path in variant.proof.get("paths", ()))
+    return not any(sum(path.taken.values()) for path in variant.proof.paths or ())
 
 
 def _variant(one: Repeated, repeats: Sequence[BenchResult], first: VariantResult | None) -> VariantResult:
@@ -151,30 +152,38 @@ def _variant(one: Repeated, repeats: Sequence[BenchResult], first: VariantResult
         repeats=len(repeats),
         rows=tuple(rows),
         points=tuple(_points(repeats, first, one.runs[0].without_proof)),
-        keys=repeats[0].proof.get("keys", {}),
+        keys=repeats[0].proof.keys or {},
         proof=_proof(one, repeats, rows),
     )
 
 
-def _proof(one: Repeated, repeats: Sequence[BenchResult], rows: Sequence[VariantRow]) -> dict[str, Any]:
+def _proof(one: Repeated, repeats: Sequence[BenchResult], rows: Sequence[VariantRow]) -> Proof:
     """Return the proof: the medians' share of the expected bandwidth, and the path of the data.
 
     If the repeats took different paths, a repeat that left the fast path is reported.
     """
     found = [result.proof for result in repeats]
-    slow = (p for p in found if p.get("gpudirect", {}).get("status", "proven") != "proven")
+    slow = (p for p in found if p.gpudirect is not None and p.gpudirect.status != "proven")
     chosen = next(slow, found[0])
     medians = [(row.size_bytes, row.busbw_gbps.median) for row in rows if row.busbw_gbps is not None]
-    healths = [
-        {**p["health"], "events": [{**event, "repeat": number} for event in p["health"]["events"]]}
-        for number, p in enumerate(found, 1)
-        if "health" in p
-    ]
-    return {
-        **({"health": proofs.health_of_all(healths)} if healths else {}),
-        **{name: chosen[name] for name in _PROVEN if name in chosen},
-        **(proofs.expected(one.runs[0], medians) if medians else {}),
-    }
+    return Proof(
+        health=proofs.health_of_all(_numbered(p.health, number) for number, p in enumerate(found, 1)),
+        gpudirect=chosen.gpudirect,
+        nccl=chosen.nccl,
+        paths=chosen.paths,
+        usage=chosen.usage,
+        sharing=chosen.sharing,
+        expected=proofs.expected(one.runs[0], medians) if medians else None,
+        stragglers=chosen.stragglers,
+    )
+
+
+def _numbered(health: HardwareHealth | None, repeat: int) -> HardwareHealth | None:
+    """Return what the hardware reported, each event with its repeat."""
+    if health is None:
+        return None
+    events = tuple(event.model_copy(update={"repeat": repeat}) for event in health.events)
+    return health.model_copy(update={"events": events})
 
 
 def _of_size(repeats: Sequence[BenchResult], size_bytes: int) -> list[ResultRow]:

@@ -183,11 +183,12 @@ def _changed(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
 def _bench(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     if document is None:
         return RunEnd(RunOutcome.INTERRUPTED)
-    summary = folders.read(run.path).summary
+    record = folders.read(run.path)
+    summary = record.summary
     ranks = "" if summary.np is None else f" on {counted(summary.np, 'rank')}"
     figure = "" if summary.figure is None else f", {summary.figure:.4g} {summary.unit}"
-    kinds = {one.get("kind") for one in document.get("proof", {}).get("failures", ())}
-    word = RunOutcome.INTERRUPTED if FaultKind.INTERRUPTED.value in kinds else RunOutcome(summary.status)
+    kinds = {fault.kind for fault in record.proof.failures or ()}
+    word = RunOutcome.INTERRUPTED if FaultKind.INTERRUPTED in kinds else RunOutcome(summary.status)
     return RunEnd(word, f"{summary.benchmark}{ranks}{figure}")
 
 

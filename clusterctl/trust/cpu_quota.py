@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from clusterctl.benchmarks.cpu_quota import QuotaUse, RankQuotas
+from clusterctl.documents.kinds import Effect
 from clusterctl.trust.health import HealthEvent
-from clusterctl.vendors.health import Effect
 
 LEAST_PERIODS, LEAST_TIME = 0.10, 0.05
 """A quota held a rank back if it stopped the rank's cgroup in this share of the periods and of the time.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from clusterctl.documents.proof import Expected
 from clusterctl.trust.links import NodeLinks, RdmaLink, is_efa
 
 Verdict = Literal["fine", "warn", "slow", "impossible", "unknown"]
@@ -54,18 +55,6 @@ class Bound:
     expected_gbps: float | None
     limit_gbps: float | None
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """A bound, the figure compared with it, and the verdict."""
-
-    bound: Bound
-    verdict: Verdict
-    size_bytes: int | None
-    busbw_gbps: float | None
-    share: float | None
-    reason: str
 
 
 def _unknown(why: str) -> Bound:
@@ -168,47 +157,47 @@ def _unknown_to_the_driver(links: NodeLinks) -> bool:
     return modern and bool(said) and set(said) == {_EFA_SAID_GBITPS} and sum(said) < _EFA_GBITPS
 
 
-def judge(inputs: Inputs, rows: Sequence[tuple[int, float]]) -> Expectation:
+def judge(inputs: Inputs, rows: Sequence[tuple[int, float]]) -> Expected:
     """Compare the rows (bytes, busbw in GB/s) of one sweep with the bound.
 
-    A figure above the limit at any size is impossible; the share is that of the best row of 1 GiB or more.
+    Figures are in GB/s. A figure above the limit at any size is impossible; the share is that of the best row of
+    1 GiB or more.
     """
     found = bound(inputs)
     if found.expected_gbps is None or found.limit_gbps is None:
-        return Expectation(found, "unknown", None, None, None, found.why)
+        return _expected(found, "unknown", None, found.why)
     if not rows:
-        return Expectation(found, "unknown", None, None, None, "nothing was measured")
-    size, busbw = max(rows, key=lambda row: row[1])
-    if busbw > found.limit_gbps * _TOLERANCE:
-        share = busbw / found.expected_gbps
+        return _expected(found, "unknown", None, "nothing was measured")
+    best = max(rows, key=lambda row: row[1])
+    if best[1] > found.limit_gbps * _TOLERANCE:
         reason = (
-            f"{busbw:.1f} GB/s is more than the links can carry ({found.limit_gbps:.0f} GB/s): "
+            f"{best[1]:.1f} GB/s is more than the links can carry ({found.limit_gbps:.0f} GB/s): "
             "the hardware or ranks differ, or the data was not transferred"
         )
-        return Expectation(found, "impossible", size, busbw, share, reason)
+        return _expected(found, "impossible", best, reason)
     judged = [row for row in rows if row[0] >= JUDGED_BYTES]
     if not judged:
         reason = "bandwidth is judged at 1 GiB and above: measure larger messages (-e 1G)"
-        return Expectation(found, "unknown", size, busbw, busbw / found.expected_gbps, reason)
-    size, busbw = max(judged, key=lambda row: row[1])
-    share = busbw / found.expected_gbps
+        return _expected(found, "unknown", best, reason)
+    best = max(judged, key=lambda row: row[1])
+    share = best[1] / found.expected_gbps
     verdict: Verdict = "fine" if share >= FINE_SHARE else "warn" if share >= WARN_SHARE else "slow"
-    return Expectation(found, verdict, size, busbw, share, found.why)
+    return _expected(found, verdict, best, found.why)
 
 
-def document(expectation: Expectation) -> dict[str, object]:
-    """Return it as ``proof.expected`` of a result; figures in GB/s."""
-
-    def figure(value: float | None) -> float | None:
-        return None if value is None else round(value, 3)
-
-    return {
-        "verdict": expectation.verdict,
-        "reason": expectation.reason,
-        "formula": expectation.bound.why if expectation.bound.expected_gbps is not None else None,
-        "expected_busbw_gbps": figure(expectation.bound.expected_gbps),
-        "limit_busbw_gbps": figure(expectation.bound.limit_gbps),
-        "size_bytes": expectation.size_bytes,
-        "busbw_gbps": figure(expectation.busbw_gbps),
-        "share": figure(expectation.share),
-    }
+def _expected(found: Bound, verdict: Verdict, best: tuple[int, float] | None, reason: str) -> Expected:
+    size, busbw = best or (None, None)
+    known = found.expected_gbps is not None
+    share = None if busbw is None or found.expected_gbps is None else busbw / found.expected_gbps
+    figures = (found.expected_gbps, found.limit_gbps, busbw, share)
+    expected, limit, busbw, share = (None if value is None else round(value, 3) for value in figures)
+    return Expected(
+        verdict=verdict,
+        reason=reason,
+        formula=found.why if known else None,
+        expected_busbw_gbps=expected,
+        limit_busbw_gbps=limit,
+        size_bytes=size,
+        busbw_gbps=busbw,
+        share=share,
+    )

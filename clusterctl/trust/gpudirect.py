@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.documents.evidence import GpuDirectNode, GpuDirectStatus
+from clusterctl.documents.proof import GpuDirect
 from clusterctl.trust import gpudirect_causes
 from clusterctl.trust.nccl_log_model import NcclLog, ProcessLog
 from clusterctl.trust.nccl_transport import ChannelTransport
-
-Status = Literal[
-    "proven", "sockets", "no-gpudirect", "too-far", "unsupported", "no-rdma", "nvlink", "unknown"
-]
-_FALLEN_BACK: tuple[Status, ...] = ("sockets", "no-gpudirect")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,72 +40,26 @@ class Evidence:
     """The node's RDMA devices by the inventory, in the syntax of NCCL_IB_HCA; None: the inventory lists no device."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeProof:
-    """Hold one node's verdict: the transports of its channels to other nodes with their counts, and the cause."""
-
-    node: str
-    status: Status
-    send: Mapping[str, int] = field(default_factory=dict)
-    receive: Mapping[str, int] = field(default_factory=dict)
-    mechanisms: tuple[str, ...] = ()
-    cause: str | None = None
-    hint: str | None = None
-
-    @property
-    def fallen_back(self) -> bool:
-        """Tell whether the run was slow on this node for a reason that can be fixed."""
-        return self.status in _FALLEN_BACK
-
-    def fault(self) -> Fault:
-        """Return the verdict as a fault of the run."""
-        ways = ", ".join(dict.fromkeys([*self.send, *self.receive]))
-        what = "fell back to sockets" if self.status == "sockets" else "does not use GPUDirect RDMA"
-        return Fault(
-            FaultKind.SLOW_PATH,
-            f"{self.node} {what} ({ways}): {self.cause}",
-            node=self.node,
-            hint=self.hint,
-        )
+def of_nodes(nodes: tuple[GpuDirectNode, ...]) -> GpuDirect:
+    """Return the verdicts of all nodes of one launch, and that of the worst: not-used is for a legitimate reason."""
+    kinds = {node.status for node in nodes}
+    unknown = not kinds or "unknown" in kinds
+    status: Literal["proven", "not-used"] = "proven" if kinds == {"proven"} else "not-used"
+    fallen_back = any(node.fallen_back for node in nodes)
+    return GpuDirect(status="fallen-back" if fallen_back else "unknown" if unknown else status, nodes=nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """Hold the verdicts of all nodes of one launch, in the launch's order."""
+def faults(found: GpuDirect) -> tuple[Fault, ...]:
+    """Return one fault for every node that fell back."""
+    return tuple(_fault(node) for node in found.nodes if node.fallen_back)
 
-    nodes: tuple[NodeProof, ...]
 
-    @property
-    def status(self) -> str:
-        """Return the worst node's status: proven, fallen-back, not-used (for a legitimate reason) or unknown."""
-        kinds = {node.status for node in self.nodes}
-        if kinds & set(_FALLEN_BACK):
-            return "fallen-back"
-        if not kinds or "unknown" in kinds:
-            return "unknown"
-        return "proven" if kinds == {"proven"} else "not-used"
-
-    def faults(self) -> tuple[Fault, ...]:
-        """Return one fault for every node that fell back."""
-        return tuple(node.fault() for node in self.nodes if node.fallen_back)
-
-    def document(self) -> dict[str, Any]:
-        """Return ``proof.gpudirect`` of a result."""
-        return {
-            "status": self.status,
-            "nodes": [
-                {
-                    "name": node.node,
-                    "status": node.status,
-                    "send": dict(node.send),
-                    "receive": dict(node.receive),
-                    "mechanisms": list(node.mechanisms),
-                    "cause": node.cause,
-                    "hint": node.hint,
-                }
-                for node in self.nodes
-            ],
-        }
+def _fault(node: GpuDirectNode) -> Fault:
+    ways = ", ".join(dict.fromkeys([*node.send, *node.receive]))
+    what = "fell back to sockets" if node.status == "sockets" else "does not use GPUDirect RDMA"
+    return Fault(
+        FaultKind.SLOW_PATH, f"{node.name} {what} ({ways}): {node.cause}", node=node.name, hint=node.hint
+    )
 
 
 def judge(
@@ -116,7 +67,7 @@ def judge(
     nodes: Sequence[str],
     node_of: Callable[[ProcessLog], str | None],
     evidence: Mapping[str, Evidence] | None = None,
-) -> Proof:
+) -> GpuDirect:
     """Return the verdict on each of ``nodes``; ``node_of`` returns the node of a process (None: not of this launch)."""
     evidence = evidence or {}
     members: dict[str, list[ProcessLog]] = {name: [] for name in nodes}
@@ -133,7 +84,7 @@ def judge(
         for name, found in members.items()
         if any(p.hca_gdr for p in found) and all(all(p.hca_gdr.values()) for p in found)
     }
-    return Proof(
+    return of_nodes(
         tuple(
             _node(
                 name,
@@ -170,15 +121,15 @@ def _node(
     *,
     fleet_rdma: bool,
     works_elsewhere: bool,
-) -> NodeProof:
+) -> GpuDirectNode:
     if not processes:
-        return NodeProof(name, "unknown", cause="its ranks wrote no NCCL log", hint="set NCCL_DEBUG=INFO")
+        return GpuDirectNode(name, "unknown", cause="its ranks wrote no NCCL log", hint="set NCCL_DEBUG=INFO")
     send, receive = _between(processes, "send"), _between(processes, "receive")
     ways = [*send, *receive]
     mechanisms = tuple(dict.fromkeys(entry for process in processes for entry in process.mechanisms))
 
-    def verdict(status: Status, cause: str | None = None, hint: str | None = None) -> NodeProof:
-        return NodeProof(name, status, _labels(send), _labels(receive), mechanisms, cause, hint)
+    def verdict(status: GpuDirectStatus, cause: str | None = None, hint: str | None = None) -> GpuDirectNode:
+        return GpuDirectNode(name, status, _labels(send), _labels(receive), mechanisms, cause, hint)
 
     if not ways and any(process.mnnvl for process in processes):
         return verdict("nvlink", "NVLink connects the nodes (MNNVL)")

@@ -6,7 +6,7 @@ Interface, for ``bench``, ``locate`` and everything else that measures:
   What was there before is not an event.
 - ``logged(before, after)`` yields the lines of its kernel log between the two readings, with what they mean.
 - ``unread(before, after)`` returns sentences about what could not be compared; they do not make figures doubtful.
-- ``fleet(before, after)`` does both for all nodes, and ``document()`` of its value is the entry ``health`` of proofs.
+- ``fleet(before, after)`` does both for all nodes, and ``part()`` of its value is the entry ``health`` of proofs.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from clusterctl.documents.kinds import Effect
+from clusterctl.documents.proof import HardwareEvent, HardwareHealth, Unread
 from clusterctl.facts.base import Reading, ReadStatus
 from clusterctl.facts.model.health import DeviceCount, GpuHealth, Health, KernelEvent, KernelLog
 from clusterctl.facts.xid import gpu_at, switch_xid_of, xid_of
 from clusterctl.transport.base import Failure, HostMap
 from clusterctl.vendors import health as table
-from clusterctl.vendors.health import Effect
 
 _LARGEST = {
     "symbol_error": 65535,
@@ -60,18 +61,6 @@ class HealthEvent:
         """Return the event as one line: the place, what happened, and what it means."""
         return f"{self.place}: {self.what}" + (f" ({self.meaning})" if self.meaning else "")
 
-    def document(self) -> dict[str, Any]:
-        """Return the event as values that JSON can represent."""
-        return {
-            "place": self.place,
-            "name": self.name,
-            "what": self.what,
-            "effect": self.effect.value,
-            "by": self.by,
-            "meaning": self.meaning,
-            "source": self.source,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class FleetHealth:
@@ -96,17 +85,22 @@ class FleetHealth:
             missed[node] = (*missed.get(node, ()), *reasons)
         return FleetHealth(more, missed)
 
-    def document(self) -> dict[str, Any]:
+    def part(self) -> HardwareHealth:
         """Return the entry ``health`` of a proof."""
-        return {
-            "doubtful": self.is_doubtful,
-            "events": [
-                {"node": name, **event.document()} for name, found in self.events.items() for event in found
-            ],
-            "unread": [
-                {"node": name, "reason": reason} for name, found in self.unread.items() for reason in found
-            ],
-        }
+        return HardwareHealth(
+            doubtful=self.is_doubtful,
+            events=tuple(
+                HardwareEvent(
+                    node=name, place=event.place, name=event.name, what=event.what, effect=event.effect,
+                    by=event.by, meaning=event.meaning, source=event.source,
+                )
+                for name, found in self.events.items()
+                for event in found
+            ),
+            unread=tuple(
+                Unread(node=name, reason=reason) for name, found in self.unread.items() for reason in found
+            ),
+        )  # fmt: skip
 
 
 def fleet(before: HostMap[Health], after: HostMap[Health]) -> FleetHealth:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from clusterctl.trust.nccl_log_model import GdrDistance, GraphSearch
+from clusterctl.documents.evidence import GraphSearch
+from clusterctl.trust.nccl_log_model import GdrDistance
 from clusterctl.trust.nccl_process import KEPT, NO_LIBIBVERBS, ProcessState
 
 _VERSION = re.compile(r"NCCL version (\S+)")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from clusterctl.documents.evidence import Choice, GraphSearch
 from clusterctl.trust.nccl_transport import ChannelTransport
 
 Direction = Literal["send", "receive", "local"]
@@ -20,18 +21,6 @@ class GdrDistance:
     enabled: bool
     distance: int
     limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class GraphSearch:
-    """Hold one line of the search for rings and trees (src/graph/search.cc): GB/s per channel, and path types."""
-
-    pattern: int
-    channels: int
-    intra_gbps: float
-    inter_gbps: float
-    intra_path: str
-    inter_path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +61,6 @@ class ProcessLog:
     connected: tuple[str, ...] = ()
     """all rings, all trees, NVLS tree...: connected, so the run may have used them."""
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Hold the algorithm and protocol that NCCL chose for a collective and size in bytes (subsystem TUNING)."""
-
-    collective: str
-    size_bytes: int
-    algorithm: str
-    protocol: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from clusterctl.trust.nccl_log_model import Choice, Direction, GdrDistance, GraphSearch, ProcessLog
+from clusterctl.documents.evidence import Choice, GraphSearch
+from clusterctl.trust.nccl_log_model import Direction, GdrDistance, ProcessLog
 from clusterctl.trust.nccl_transport import ChannelTransport, parse
 
 _CHOICE = re.compile(r"(\w+): (\d{1,18}) Bytes -> Algo (\w+) proto (\w+)")

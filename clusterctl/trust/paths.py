@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
+from clusterctl.documents.evidence import RankPath
 from clusterctl.foreign import NotUnderstood, json_value, lines
 from clusterctl.visible import one_line_texts
 
@@ -18,28 +19,6 @@ _MOST = 1 << 63
 _MOST_RANKS = 1 << 20
 _MOST_POWER = 64
 _MOST_NAME = 32
-
-
-@dataclass(frozen=True, slots=True)
-class RankPath:
-    """Hold one rank's path; ``why``: the reason that NCCL served it alone. Calls are by NCCL's names.
-
-    ``chosen``: who the tuner chose, by the collective and the power of two of bytes: ``all_reduce 2^20``.
-    """
-
-    rank: int
-    path: str | None = None
-    why: str | None = None
-    taken: dict[str, int] = field(default_factory=dict)
-    passed: dict[str, int] = field(default_factory=dict)
-    chosen: dict[str, str] = field(default_factory=dict)
-
-    def document(self) -> dict[str, Any]:
-        """Return the entry of ``proof.paths``."""
-        return {
-            "rank": self.rank, "path": self.path, "why": self.why, "taken": self.taken, "passed": self.passed,
-            "chosen": self.chosen,
-        }  # fmt: skip
 
 
 def of_table(text: str) -> tuple[RankPath, ...]:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from clusterctl.documents.evidence import RankPath
 from clusterctl.trust.nccl_log_model import NcclLog
-from clusterctl.trust.paths import RankPath
 from clusterctl.trust.usage import RankUsage
 
 _TRAIN = (

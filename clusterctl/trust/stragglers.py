@@ -10,9 +10,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from clusterctl.benchmarks.training import TrainingRun
+from clusterctl.documents.proof import SlowRank
 
 # 1.4826 makes the deviation comparable to a standard deviation; beyond 3.5 of them is the usual outlier.
 _SCALE = 1.4826
@@ -37,15 +37,15 @@ class Straggler:
         """Return the loss as a share of the median."""
         return 1 - self.rate / self.median
 
-    def document(self) -> dict[str, Any]:
-        """Return it as an entry of ``proof.stragglers``."""
-        return {
-            "rank": self.rank,
-            "host": self.host,
-            "samples_per_s": round(self.rate, 3),
-            "median_samples_per_s": round(self.median, 3),
-            "loss": round(self.loss, 4),
-        }
+    def part(self) -> SlowRank:
+        """Return it as an entry of ``proof.stragglers``; its rates are samples per second."""
+        return SlowRank(
+            rank=self.rank,
+            host=self.host,
+            samples_per_s=round(self.rate, 3),
+            median_samples_per_s=round(self.median, 3),
+            loss=round(self.loss, 4),
+        )
 
 
 def rates_of(run: TrainingRun) -> dict[int, tuple[str | None, float]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from clusterctl.benchmarks import cpu_quota
 from clusterctl.benchmarks.cpu_quota import RankQuotas
+from clusterctl.documents.evidence import Calls
 from clusterctl.foreign import NotUnderstood, json_value, lines
 from clusterctl.visible import one_line_texts
 
@@ -16,16 +17,6 @@ _LINE = re.compile(r"# Usage of rank (?P<rank>\d{1,9}): (?P<report>\{.*\})")
 _MOST = 1 << 63
 _MOST_CALLS = 4096
 _WORDS = 500
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Calls:
-    """Hold how many operations of one kind and size in bytes used an algorithm, of those that were looked at."""
-
-    operation: str
-    size_bytes: int
-    algorithm: str
-    calls: int = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from functools import cache
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from clusterctl.documents.kinds import Effect
 from clusterctl.vendors.tables import Sourced, Text, read
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class Effect(str, Enum):
-    """What an event means for a run during which it happened."""
-
-    NOTE = "note"
-    """Expected under load, or without effect on figures."""
-    DOUBTFUL = "doubtful"
-    """The figures may not be those of healthy hardware."""
-    GRAVE = "grave"
-    """The hardware is at fault: take it out of service."""
 
 
 class CounterRow(Sourced):

@@ -13,10 +13,11 @@ from sample_fleet import sample_fleet
 from topology_documents import four_nodes
 
 from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.documents.evidence import GpuDirectNode
 from clusterctl.report.html import comparison_page, fleet_page, run_page
 from clusterctl.report.text.next_step import NextStep
 from clusterctl.results.comparison import compare
-from clusterctl.trust.gpudirect import NodeProof, Proof
+from clusterctl.trust import gpudirect
 
 LONG = "a-node-with-a-name-as-long-as-cloud-providers-make-them-0123456789.internal.example.com"
 DESKTOP, PHONE = 1280, 360
@@ -58,10 +59,12 @@ def judged():
     """A training with everything that speaks against it: a lost fast path, a baseline, stragglers."""
     record = slow_rank_training()
     ways = {"NET/IB/0/GDRDMA": 8, "NET/IB/1/GDRDMA": 8}
-    proof = Proof(
+    proof = gpudirect.of_nodes(
         (
-            NodeProof("gpu01", "proven", ways, ways, ("dma-buf",)),
-            NodeProof(LONG, "sockets", {"NET/Socket/0": 4}, {}, (), "no userspace here", "install rdma-core"),
+            GpuDirectNode("gpu01", "proven", ways, ways, ("dma-buf",)),
+            GpuDirectNode(
+                LONG, "sockets", {"NET/Socket/0": 4}, {}, (), "no userspace here", "install rdma-core"
+            ),
         )
     )
     below = {"np": 32, "size_bytes": None, "unit": "images/s", "value": 80563.0}
@@ -70,10 +73,13 @@ def judged():
         "name": "nightly",
         "verdict": "below-baseline",
         "reason": "few repeats",
+        "hint": None,
         "judged": 4,
+        "figures": 4,
+        "too_noisy": [],
         "below": [below],
     }
-    record.document["proof"].update(gpudirect=proof.document(), baseline=baseline)
+    record.document["proof"].update(gpudirect=proof.model_dump(mode="json"), baseline=baseline)
     return run_page.render(replace(record, summary=replace(record.summary, status="below-baseline")))
 
 
@@ -100,7 +106,7 @@ def fleet(count):
 def with_topology():
     """Return a run on four nodes. One node has a slow card, and the rings and trees are open."""
     record = collective()
-    record.document["proof"]["topology"] = four_nodes()
+    record.document["proof"]["topology"] = four_nodes().model_dump(mode="json")
     return run_page.render(record).replace("<details>", "<details open>")
 
 

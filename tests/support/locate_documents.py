@@ -5,12 +5,12 @@ from __future__ import annotations
 from simulated_pairs import SimulatedFleet
 
 from clusterctl.benchmarks.locate import Located
+from clusterctl.documents.kinds import Effect
 from clusterctl.launch.locate import LocateRun
 from clusterctl.report.html import locate_page
 from clusterctl.results import locate as results
 from clusterctl.trust.health import HealthEvent
 from clusterctl.trust.node_differences import NodeDifference
-from clusterctl.vendors.health import Effect
 from clusterctl.workloads.locate.fleet import RankFleet
 
 LINK = NodeDifference("n3", "PCIe link of mlx5_1", "16 GT/s x8", "32 GT/s x16")

@@ -319,7 +319,7 @@ def parsers() -> tuple[Parser, ...]:
             lambda text: LiveOutput().read(text + "\n"),
             (_RECORD, *_files("unit/benchmarks/cases/*.txt")),
         ),
-        Parser("benchmarks.neighbours", lambda text: neighbours.parse(text.splitlines()).document(), (_NEIGHBOURS,)),
+        Parser("benchmarks.neighbours", lambda text: neighbours.parse(text.splitlines()).part(), (_NEIGHBOURS,)),
         Parser("benchmarks.locate", _located, (_LOCATE,)),
         *(
             Parser(f"acceptance.{case}.{run.__name__}", run, _files(f"unit/acceptance/cases/{case}/*.txt"),
@@ -334,7 +334,7 @@ def parsers() -> tuple[Parser, ...]:
         Parser("launch.nccl_dumps", nccl_dumps.collected, ("clusterctl-file nccl-topo.xml\n<system/>\n",)),
         Parser(
             "trust.topology",
-            lambda text: groups.document({"n": nccl_dump.parse_topology(text, 0)}),
+            lambda text: groups.part({"n": nccl_dump.parse_topology(text, 0)}),
             _files("unit/trust/topology_cases/*-topo.xml"),
             (foreign.NotUnderstood,),
         ),

@@ -19,11 +19,11 @@ SLOW_CARD = HGX.replace(
 def four_nodes():
     """Four nodes with eight H200 each; a card of the third one has half its rate."""
     dumps = {f"gpu0{n}": NcclDump(8 * n - 8, SLOW_CARD if n == 3 else HGX, GRAPHS) for n in range(1, 5)}
-    return topologies.document(list(dumps), dumps, {})
+    return topologies.part(list(dumps), dumps, {})
 
 
 def one_node(case):
     """One node with the topology of another recorded dump."""
-    return topologies.document(
+    return topologies.part(
         ["gpu01"], {"gpu01": NcclDump(0, (CASES / f"{case}.xml").read_text().strip(), "")}, {}
     )

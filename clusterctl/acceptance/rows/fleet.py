@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clusterctl.acceptance.model import (
@@ -97,16 +97,12 @@ def collective(place: FleetPlace) -> FleetAnswer:
     measured = _measured(place, _request(place))
     if measured.faults or measured.sweep is None:
         return _of_faults(measured.faults)
-    rows = [
-        (row.size_bytes, max(speeds))
-        for row in measured.sweep.rows
-        if (speeds := [h.busbw_gbps for h in (row.out_of_place, row.in_place) if h.busbw_gbps is not None])
-    ]
+    rows = proofs.speeds(measured)
     size, best = max(rows, key=lambda row: row[1])
     large = "busbw_gbps" if size >= JUDGED_BYTES else "short_busbw_gbps"
-    expected: Mapping[str, object] = proofs.expected(measured, rows).get("expected") or {}
-    status = _BY_EXPECTATION.get(str(expected.get("verdict")))
-    findings = () if status is None else (RowFinding(status, str(expected.get("reason"))),)
+    expected = proofs.expected(measured, rows)
+    status = _BY_EXPECTATION.get(expected.verdict) if expected else None
+    findings = (RowFinding(status, expected.reason),) if expected and status else ()
     value = RowMeasurement(large, best, "GB/s", higher_is_better=True, hardware=_shape(measured))
     return FleetAnswer(
         _on_all(place, Parsed((value,), (), findings, _version(measured.launcher, measured.library)))
@@ -127,7 +123,7 @@ def _measured(place: FleetPlace, request: Request) -> Measured:
 def training(place: FleetPlace) -> FleetAnswer:
     """Train ResNet50 on all nodes, and name the ranks that hold up the others."""
     from clusterctl.benchmarks.training import Training
-    from clusterctl.results.model import from_measured
+    from clusterctl.results import proofs
 
     measured = _measured(place, _request(place, Training(model="resnet50")))
     if measured.faults or not measured.points:
@@ -136,9 +132,9 @@ def training(place: FleetPlace) -> FleetAnswer:
     host_of = {rank.rank: rank.host for rank in measured.ranks}
     node_of = dict(enumerate(measured.launches[-1]["node_of_rank"]))
     slow: dict[str, list[RowFinding]] = {}
-    for one in (from_measured(measured, "").proof.get("stragglers") or {}).get(str(last.point.np), ()):
-        node = node_of.get(one["rank"], host_of.get(one["rank"], ""))
-        text = f"rank {one['rank']} is {one['loss']:.0%} slower than the median rank"
+    for one in (proofs.of_measured(measured).stragglers or {}).get(str(last.point.np), ()):
+        node = node_of.get(one.rank, host_of.get(one.rank, ""))
+        text = f"rank {one.rank} is {one.loss:.0%} slower than the median rank"
         slow.setdefault(node, []).append(RowFinding(RowStatus.WARN, text))
     value = RowMeasurement(
         f"{last.run.sample}s_per_s", last.point.samples_per_s, f"{last.run.sample}s/s", higher_is_better=True,

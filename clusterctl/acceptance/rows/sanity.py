@@ -16,13 +16,13 @@ from clusterctl.acceptance.model import (
     RowStatus,
     Tier,
 )
+from clusterctl.documents.kinds import Effect
 from clusterctl.facts.base import Reading, ReadStatus
 from clusterctl.facts.model.health import Health, KernelLog
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.transport.base import Failure, HostMap
 from clusterctl.trust import health
 from clusterctl.trust.health import HealthEvent
-from clusterctl.vendors.health import Effect
 
 _OF_HARDWARE = ("gpu-driver", "gpu-persistence", "fabric-manager", "rdma-link")
 """The requirements that tell whether the hardware is complete and up."""

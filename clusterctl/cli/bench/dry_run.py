@@ -71,13 +71,12 @@ def _failed(faults: Sequence[Fault], session: Session, *, as_json: bool) -> int:
     from clusterctl.cli.bench.run import say_without
     from clusterctl.documents.launch import PlannedLaunches
     from clusterctl.report.text.failures import fault_lines
-    from clusterctl.results.model import exit_code, fault_document
+    from clusterctl.results.model import exit_code
 
-    failures = [fault_document(fault) for fault in faults]
     if as_json:
-        document = PlannedLaunches.model_validate({"status": "failed", "launches": [], "failures": failures})
+        document = PlannedLaunches.model_validate({"status": "failed", "launches": [], "failures": faults})
         console.emit_json(document.document())
-    for line in fault_lines(failures):
+    for line in fault_lines(faults):
         console.talk(line)
     say_without(faults, session.inventory.nodes)
     return exit_code(tuple(faults))

@@ -24,7 +24,7 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     from clusterctl.launch.ladder import Ladder
     from clusterctl.report.known_errors.run_logs import cause_in
     from clusterctl.report.text.failures import fault_hints
-    from clusterctl.results.model import exit_code, fault_document
+    from clusterctl.results.model import exit_code
     from clusterctl.rundir import RunDir
 
     folder = RunDir.create("preflight", runs, label)
@@ -39,7 +39,7 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
         console.emit_json(found)
     else:
         console.data(table(climbed))
-    for hint in fault_hints(map(fault_document, climbed.faults)):
+    for hint in fault_hints(climbed.faults):
         console.talk(f"hint: {hint}")
     say_without(climbed.faults, session.inventory.nodes)
     if climbed.faults:
@@ -52,7 +52,6 @@ def document(climbed: Climbed, run_id: str, cause: KnownCause | None) -> dict[st
     """Return the command's JSON document."""
     from clusterctl.documents.launch import Preflight, Rung, RungStatus
     from clusterctl.documents.words import Success
-    from clusterctl.results.model import fault_part
 
     return Preflight(
         run=run_id,
@@ -63,7 +62,7 @@ def document(climbed: Climbed, run_id: str, cause: KnownCause | None) -> dict[st
         rungs=tuple(
             Rung(name=rung.name, status=RungStatus(rung.status), detail=rung.detail) for rung in climbed.rungs
         ),
-        failures=tuple(fault_part(fault) for fault in climbed.faults),
+        failures=climbed.faults,
     ).document()
 
 
@@ -71,9 +70,8 @@ def table(climbed: Climbed) -> str:
     """Return one line for each rung, and each further failure of the rung that failed."""
     from clusterctl.report.text.failures import fault_messages
     from clusterctl.report.text.table import columns
-    from clusterctl.results.model import fault_document
 
-    said = [message for _, message in fault_messages(map(fault_document, climbed.faults))]
+    said = [message for _, message in fault_messages(climbed.faults)]
     rows = [
         [rung.name, rung.status, said[0] if rung.status == "failed" else rung.detail]
         for rung in climbed.rungs

@@ -202,10 +202,9 @@ def say_end(ended: Ended) -> None:
     from clusterctl.launch.failure import was_interrupted
     from clusterctl.report.text import trust
     from clusterctl.report.text.failures import fault_lines
-    from clusterctl.results.model import fault_document
 
     if not was_interrupted(ended.faults):
-        for line in fault_lines(map(fault_document, ended.faults)):
+        for line in fault_lines(ended.faults):
             console.talk(line)
         say_without(ended.faults, ended.nodes)
         if ended.faults:

@@ -29,7 +29,7 @@ def kept(
             with rundir.own_file(path):
                 rundir.write_atomically(path, f"{text}\n".encode())
     nodes = dict.fromkeys(place["node"] for launch in launches for place in launch["placements"])
-    found = topologies.document(list(nodes), runner.dumps, runner.facts)
+    found = topologies.part(list(nodes), runner.dumps, runner.facts)
     if found is None:
         return result
-    return result.model_copy(update={"proof": {**result.proof, "topology": found}})
+    return result.model_copy(update={"proof": result.proof.model_copy(update={"topology": found})})

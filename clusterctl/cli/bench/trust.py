@@ -39,6 +39,5 @@ def held_against(result: BenchResult, baseline: Baseline | None) -> BenchResult:
         # A CI gate must not pass if nothing could be compared.
         below = found.verdict == "below-baseline"
         status = BenchStatus.BELOW_BASELINE if below else BenchStatus.NOT_JUDGED
-    return result.model_copy(
-        update={"status": status, "proof": {**result.proof, "baseline": found.document()}}
-    )
+    proof = result.proof.model_copy(update={"baseline": found.part()})
+    return result.model_copy(update={"status": status, "proof": proof})

@@ -183,9 +183,8 @@ def _measured(
 def _say_failures(run: RunDir, found: LocateRun, cause: KnownCause | None, session: Session) -> None:
     from clusterctl.cli.bench.run import say_without
     from clusterctl.report.text.failures import fault_lines
-    from clusterctl.results.model import fault_document
 
-    for line in fault_lines(map(fault_document, found.faults)):
+    for line in fault_lines(found.faults):
         console.talk(line)
     say_without(found.faults, session.inventory.nodes)
     if found.faults:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.inventory.user_paths import is_there
+
+if TYPE_CHECKING:
+    from clusterctl.results.record import Record
 
 app = typer.Typer(
     help="Figures of your own fleet, to compare later runs with.",
@@ -50,7 +53,7 @@ def record(
         records = [results.get(one) for one in run or ["latest"]]
     for entry in records:
         with read_as_stored(entry.summary.run, results.path):
-            _require_good(entry.document)
+            _require_good(entry)
             found = rules.record(found, entry.document)
             baseline_files.document(found)  # a damaged key must not get into the file
     path = baseline_files.save(rules.Baseline(name, found.entries), runs)
@@ -61,18 +64,18 @@ def record(
     console.talk(f"baseline: {path}")
 
 
-def _require_good(document: object) -> None:
+def _require_good(record: Record) -> None:
     """Raise UsageError for a run that does not measure a healthy fleet."""
     from clusterctl.results import baseline as rules
 
-    assert isinstance(document, dict)
-    run, proof = document["run"], document.get("proof") or {}
+    document, expected = record.document, record.proof.expected
+    run = document["run"]
     if document["status"] not in ("ok", "not-judged"):
         raise UsageError(
             f"run {run} has the status {document['status']}; expected 'ok'",
             hint="record successful runs only",
         )
-    if (proof.get("expected") or {}).get("verdict") == "impossible":
+    if expected is not None and expected.verdict == "impossible":
         raise UsageError(
             f"run {run} reports more than its links can carry", hint="record runs with plausible figures only"
         )

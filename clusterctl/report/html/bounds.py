@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from clusterctl.documents.proof import Expected
+from clusterctl.results.record import Record
 
 # A limit far above the figures would squeeze them into the lower part of the chart.
 _NEAR = 1.35
@@ -17,46 +19,36 @@ _WORDS = {
 BAD = ("warn", "slow", "impossible")
 
 
-def lines(document: Mapping[str, Any]) -> list[tuple[str, float]]:
+def lines(record: Record) -> list[tuple[str, float]]:
     """Return the bounds to draw into a chart of bus bandwidth: their names and GB/s."""
-    expected = of(document)
-    figure, limit = expected.get("expected_busbw_gbps"), expected.get("limit_busbw_gbps")
-    if figure is None:
+    expected = record.proof.expected
+    if expected is None or expected.expected_busbw_gbps is None:
         return []
-    found = [(f"expected {figure:.0f} GB/s ({expected.get('formula')})", float(figure))]
-    highest = max((row.get("busbw_gbps") or 0.0 for row in document.get("rows") or ()), default=0.0)
+    figure, limit = expected.expected_busbw_gbps, expected.limit_busbw_gbps
+    found = [(f"expected {figure:.0f} GB/s ({expected.formula})", figure)]
+    highest = max((row.get("busbw_gbps") or 0.0 for row in record.document.get("rows") or ()), default=0.0)
     if limit is not None and limit <= max(highest, figure) * _NEAR:
-        found.append((f"limit of the links {limit:.0f} GB/s", float(limit)))
+        found.append((f"limit of the links {limit:.0f} GB/s", limit))
     return found
 
 
-def common_lines(documents: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
+def common_lines(records: Sequence[Record]) -> list[tuple[str, float]]:
     """Return the bounds that several runs share; empty if they differ."""
-    all_lines = [lines(document)[:1] for document in documents]
+    all_lines = [lines(record)[:1] for record in records]
     return all_lines[0] if all(one == all_lines[0] for one in all_lines) else []
 
 
-def of(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return ``proof.expected`` of a document; empty if it is missing."""
-    expected = (document.get("proof") or {}).get("expected")
-    return expected if isinstance(expected, Mapping) else {}
-
-
-def sentence(document: Mapping[str, Any]) -> str:
+def sentence(expected: Expected | None) -> str:
     """Return a sentence that compares the run with the bound; empty without a bound."""
-    expected = of(document)
-    if not expected:
+    if expected is None:
         return ""
-    reason = str(expected.get("reason") or "")
-    verdict = expected.get("verdict")
-    if verdict == "unknown" and expected.get("expected_busbw_gbps") is not None:
-        return f"This run was not compared with the expected bandwidth: {reason}."
-    if verdict == "unknown":
-        return f"The expected bandwidth of this hardware is not known: {reason}."
-    share = expected.get("share")
+    if expected.verdict == "unknown" and expected.expected_busbw_gbps is not None:
+        return f"This run was not compared with the expected bandwidth: {expected.reason}."
+    if expected.verdict == "unknown":
+        return f"The expected bandwidth of this hardware is not known: {expected.reason}."
     held = (
-        f" {expected['busbw_gbps']:.1f} GB/s are {share * 100:.1f} % of the expected bandwidth;"
-        if share is not None
+        f" {expected.busbw_gbps:.1f} GB/s are {expected.share * 100:.1f} % of the expected bandwidth;"
+        if expected.share is not None
         else ""
     )
-    return f"{_WORDS.get(str(verdict), str(verdict))}{held} {reason}."
+    return f"{_WORDS[expected.verdict]}{held} {expected.reason}."

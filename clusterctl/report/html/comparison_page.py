@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from clusterctl.report.html import bounds, configuration, figures, page, variants
 from clusterctl.report.html.heat_map import HeatMap, of_proof
@@ -19,11 +18,11 @@ def render(found: Comparison, records: Sequence[Record]) -> str:
     documents = [record.document for record in records]
     if found.kind == "collective":
         sweeps = [(name, variants.rows_of(document)) for name, document in zip(names, documents, strict=True)]
-        charts = [figures.busbw(sweeps, bounds.common_lines(documents)), figures.times(sweeps)]
+        charts = [figures.busbw(sweeps, bounds.common_lines(records)), figures.times(sweeps)]
     else:
         curves = [
-            (name, variants.points_of(document), _windows(document))
-            for name, document in zip(names, documents, strict=True)
+            (name, variants.points_of(record.document), _windows(record))
+            for name, record in zip(names, records, strict=True)
         ]
         charts = [figures.scaling(curves)]
     benchmarks = list(dict.fromkeys(run.benchmark for run in found.runs))
@@ -54,10 +53,10 @@ def _titles(found: Comparison) -> list[str]:
     ]
 
 
-def _windows(document: Mapping[str, Any]) -> Mapping[str, float]:
+def _windows(record: Record) -> Mapping[str, float]:
     """Return the spread of the timed windows of a training without repeats."""
-    return {} if document.get("variants") else (document.get("proof") or {}).get("spread") or {}
+    return {} if record.document.get("variants") else record.proof.spread or {}
 
 
 def _heat(record: Record) -> HeatMap | None:
-    return of_proof(record.document.get("proof") or {}, ranks_of(record), unit_of(record.document))
+    return of_proof(record.proof, ranks_of(record), unit_of(record.document))

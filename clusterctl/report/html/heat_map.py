@@ -6,11 +6,12 @@ rates are those of each rank's exchange with its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
+from clusterctl.documents.evidence import RankSpeed
+from clusterctl.documents.proof import NeighbourRates, Proof
 from clusterctl.report.text.table import size
 
 ROWS_SHOWN = 64
@@ -85,22 +86,20 @@ class HeatMap:
         return f"{value:.3f}" if self.unit == "GB/s" and value < 10 else f"{value:.1f}"
 
 
-def of_proof(proof: Mapping[str, Any], np: int | None, unit: str) -> HeatMap | None:
+def of_proof(proof: Proof, np: int | None, unit: str) -> HeatMap | None:
     """Return the heat map of a run: of its training with ``np`` ranks, or of a collective's neighbours."""
-    rates = (proof.get("rates") or {}).get(str(np)) or ()
+    rates = (proof.rates or {}).get(str(np))
     if rates:
         return heat_map(rates, unit)
-    measured = proof.get("neighbours") or {}
-    found = [
-        {"rank": one["rank"], "host": one["host"], "samples_per_s": one["gbps"]}
-        for one in measured.get("ranks") or ()
-    ]
-    return heat_map(found, "GB/s", _neighbours(measured)) if found else None
+    if proof.neighbours is None or not proof.neighbours.ranks:
+        return None
+    found = [RankSpeed(one.rank, one.host, one.gbps, 0.0) for one in proof.neighbours.ranks]
+    return heat_map(found, "GB/s", _neighbours(proof.neighbours))
 
 
-def _neighbours(measured: Mapping[str, Any]) -> str:
-    ranks = measured["ranks"]
-    alone = len({one["host"] for one in ranks}) == 1
+def _neighbours(measured: NeighbourRates) -> str:
+    ranks = measured.ranks
+    alone = len({one.host for one in ranks}) == 1
     others = (
         "ranks before and after it"
         if alone
@@ -108,28 +107,27 @@ def _neighbours(measured: Mapping[str, Any]) -> str:
     )
     about = (
         "In a collective all ranks wait for the slowest. Each rank therefore exchanged "
-        f"{size(measured['size_bytes'])} with the {others}, in pairs. "
+        f"{size(measured.size_bytes)} with the {others}, in pairs. "
         "The better result is shown, so a low value means slow with every neighbour."
     )
-    if all(len(one["gbps_with"]) == 1 for one in ranks):
+    if all(len(one.gbps_with) == 1 for one in ranks):
         about += " With one neighbour per rank, both ends of a slow link have a low value."
     return about
 
 
-def heat_map(rates: Sequence[Mapping[str, Any]], unit: str, about: str = "") -> HeatMap | None:
+def heat_map(rates: Sequence[RankSpeed], unit: str, about: str = "") -> HeatMap | None:
     """Return the heat map of one launch's rates (``proof.rates``); None for fewer than two ranks.
 
     ``about``: as in the heat map.
     """
     if len(rates) < 2:
         return None
-    middle = median(float(rate["samples_per_s"]) for rate in rates)
+    middle = median(rate.samples_per_s for rate in rates)
     nodes: dict[str, list[Cell]] = {}
-    for rate in sorted(rates, key=lambda one: int(one["rank"])):
-        value = float(rate["samples_per_s"])
-        off = value / middle - 1 if middle > 0 else 0.0
-        cell = Cell(int(rate["rank"]), value, float(rate.get("spread") or 0.0), off)
-        nodes.setdefault(str(rate.get("host") or "unknown"), []).append(cell)
+    for rate in sorted(rates, key=lambda one: one.rank):
+        off = rate.samples_per_s / middle - 1 if middle > 0 else 0.0
+        cell = Cell(rate.rank, rate.samples_per_s, rate.spread, off)
+        nodes.setdefault(rate.host or "unknown", []).append(cell)
     rows = [HeatMapRow(node, tuple(cells)) for node, cells in nodes.items()]
     shown, left = rows, rows[:0]
     if len(rows) > ROWS_SHOWN:

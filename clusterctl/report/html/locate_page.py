@@ -32,7 +32,7 @@ def render(found: Locate, *, began: str, history: Sequence[str]) -> str:
         began=began,
         verdict=_WORDS[found.status],
         tiles=_tiles(found),
-        failures=[failure.model_dump(mode="json") for failure in found.failures],
+        failures=found.failures,
         slow=[one for one in entries if one.status is SuspectStatus.NAMED],
         others=[one for one in entries if one.status is not SuspectStatus.NAMED],
         history=history,

@@ -20,12 +20,8 @@ from clusterctl.wording import counted
 
 SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_format": "channels_last"}
 """Fields of the key that the settings contain under another name."""
-# Entries of a proof with a section of their own on the page; all other entries are shown unchanged.
-_SHOWN = {
-    *("ranks", "library", "transports", "settings", "spread", "rates", "between_nodes", "failures", "keys"),
-    *("hardware", "clusterctl_version", "expected", "repeats", "gpudirect", "baseline", "stragglers"),
-    *("neighbours", "losses", "topology", "health", "slow"),
-}
+# Entries of a proof without a section of their own on the page; they are shown as they are.
+_AS_THEY_ARE = {"nccl", "paths", "usage", "sharing", "refused"}
 
 
 # Longer names of variants do not fit into a heading.
@@ -59,29 +55,29 @@ class PointRow:
 def render(record: Record) -> str:
     """Return the page of one run as HTML text."""
     document, summary = record.document, record.summary
-    proof: Mapping[str, Any] = document.get("proof") or {}
+    proof = record.proof
     rows: Sequence[Mapping[str, Any]] = document.get("rows") or ()
-    points = point_rows(document)
+    points = point_rows(record)
     unit = unit_of(document)
     np = ranks_of(record)
     key = key_of(record)
     compared = document.get("variants") or ()
-    charts = variants.charts(compared, bounds.lines(document)) if compared else _charts(record)
+    charts = variants.charts(compared, bounds.lines(record)) if compared else _charts(record)
     return page.render(
         "run.html.j2",
         summary=summary,
         title=title_of(record),
         tiles=_variant_tiles(compared) if len(compared) > 1 else _tiles(record, points, unit),
-        failures=proof.get("failures") or (),
+        failures=proof.failures or (),
         ways=trust.ways(proof),
         slow=trust.slow(proof),
         health=trust.health(proof),
-        unread=(proof.get("health") or {}).get("unread") or (),
+        unread=proof.health.unread if proof.health else (),
         below=trust.below(proof),
         baseline=trust.baseline_sentence(proof),
         stragglers=trust.stragglers(proof, np),
-        expected=bounds.sentence(document),
-        expected_is_bad=bounds.of(document).get("verdict") in bounds.BAD,
+        expected=bounds.sentence(proof.expected),
+        expected_is_bad=proof.expected is not None and proof.expected.verdict in bounds.BAD,
         charts=[one for one in charts if one is not None],
         variants=variants.table(compared) if compared else None,
         proven=variants.proven(compared),
@@ -92,31 +88,32 @@ def render(record: Record) -> str:
         in_place=any(row.get("in_place") for row in rows),
         points=points,
         between_nodes=[
-            {"nodes": one["nodes"], "efficiency": percent(one["efficiency"])}
-            for one in proof.get("between_nodes") or ()
+            {"nodes": one.nodes, "efficiency": percent(one.efficiency)} for one in proof.between_nodes or ()
         ],
         unit=unit,
         heat=of_proof(proof, np, unit),
         heat_heading="Per-rank deviation" if points else "Deviation by node",
         topology=topology.of_proof(proof),
-        ranks=proof.get("ranks") or (),
+        ranks=proof.ranks or (),
         key=key,
-        settings=_beside_the_key(proof.get("settings") or {}, key),
-        transports=proof.get("transports") or (),
+        settings=_beside_the_key(proof.settings or {}, key),
+        transports=proof.transports or (),
         commands=record.commands,
         rest={
-            name: json.dumps(value, indent=1) for name, value in proof.items() if name not in _SHOWN and value
+            name: json.dumps(value, indent=1)
+            for name, value in proof.model_dump(include=_AS_THEY_ARE | {*proof.more}).items()
+            if value
         },
     )
 
 
 def _charts(record: Record) -> list[Chart | None]:
     document = record.document
-    rows, proof = document.get("rows") or (), document.get("proof") or {}
+    rows = document.get("rows") or ()
     return [
-        figures.busbw([(record.summary.library or "measured", rows)], bounds.lines(document)),
+        figures.busbw([(record.summary.library or "measured", rows)], bounds.lines(record)),
         figures.times([("measured", rows)]),
-        figures.scaling([("measured", document.get("points") or (), proof.get("spread") or {})]),
+        figures.scaling([("measured", document.get("points") or (), record.proof.spread or {})]),
     ]
 
 
@@ -174,11 +171,11 @@ def _beside_the_key(settings: Mapping[str, Any], key: Mapping[str, str]) -> dict
     }
 
 
-def point_rows(document: Mapping[str, Any]) -> tuple[PointRow, ...]:
+def point_rows(record: Record) -> tuple[PointRow, ...]:
     """Return the lines of the scaling table; points without a rate are omitted."""
-    spread = (document.get("proof") or {}).get("spread") or {}
+    spread = record.proof.spread or {}
     found = []
-    for point in document.get("points") or ():
+    for point in record.document.get("points") or ():
         value, _ = figures.samples_of(point)
         if value is not None:
             np = int(point["np"])
@@ -247,9 +244,10 @@ def _tiles(record: Record, points: Sequence[PointRow], unit: str) -> list[Tile]:
             else f"{len(rows)} sizes"
         )
         tiles.append(Tile("Avg bus bandwidth", f"{average:.2f}", "GB/s", note))
-    share, bound = (bounds.of(record.document).get(name) for name in ("share", "expected_busbw_gbps"))
-    if share is not None and bound is not None:
-        tiles.append(Tile("Share of expected", f"{share * 100:.1f}", "%", f"{bound:.1f} GB/s expected"))
+    expected = record.proof.expected
+    if expected is not None and expected.share is not None and expected.expected_busbw_gbps is not None:
+        note = f"{expected.expected_busbw_gbps:.1f} GB/s expected"
+        tiles.append(Tile("Share of expected", f"{expected.share * 100:.1f}", "%", note))
     timed = [row for row in rows if row.get("time_us")]
     if timed:
         value, _, word = duration(timed[0]["time_us"]).partition(" ")

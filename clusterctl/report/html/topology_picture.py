@@ -6,12 +6,12 @@ Each picture is drawn twice, as the charts are: in columns for a wide page, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from markupsafe import Markup
 
+from clusterctl.documents.proof import TopologyGroup, TopologyPart
 from clusterctl.report.html.svg import number, tag
 
 _ROW, _BOX = 27, 21
@@ -24,7 +24,7 @@ _LANE = 9
 """The distance between the NVLinks of two pairs of GPUs."""
 
 
-def draw(group: Mapping[str, Any], name: str, title: str, unequal: frozenset[str] = frozenset()) -> Markup:
+def draw(group: TopologyGroup, name: str, title: str, unequal: frozenset[str] = frozenset()) -> Markup:
     """Return the two drawings of a group of ``proof.topology``; ``name`` is unique on its page.
 
     ``unequal`` names the parts and NVLinks that differ from those of other nodes.
@@ -54,36 +54,30 @@ def _box(x: float, y: float, width: float, words: str, style: str, height: float
     return [shape, tag("text", words, x=x + width / 2, y=y + 4.5, text_anchor="middle", class_="name")]
 
 
-def _words(part: Mapping[str, Any], most: int) -> str:
+def _words(part: TopologyPart, most: int) -> str:
     """Return what a box says, shortened to ``most`` characters; the tooltip has all of it."""
-    words = " ".join(word for word in (part["name"] or "switch", part.get("rate", "")) if word)
+    words = " ".join(word for word in (part.name or "switch", part.rate) if word)
     return words if len(words) <= most else f"{words[: most - 1]}\u2026"
 
 
-def _link(part: Mapping[str, Any]) -> str:
-    return str(part.get("degraded") or part["link"])
+def _link(part: TopologyPart) -> str:
+    return part.degraded or part.link
 
 
-def _odd(part: Mapping[str, Any], unequal: frozenset[str]) -> str:
-    return " odd" if part.get("degraded") or part["name"] in unequal else ""
+def _odd(part: TopologyPart, unequal: frozenset[str]) -> str:
+    return " odd" if part.degraded or part.name in unequal else ""
 
 
-def _says(part: Mapping[str, Any]) -> Markup:
-    words = [
-        part["name"] or "PCIe switch",
-        part["address"],
-        part["link"],
-        part.get("rate"),
-        part.get("degraded"),
-    ]
-    return tag("title", ", ".join(str(word) for word in words if word))
+def _says(part: TopologyPart) -> Markup:
+    words = [part.name or "PCIe switch", part.address, part.link, part.rate, part.degraded]
+    return tag("title", ", ".join(word for word in words if word))
 
 
 @dataclass
 class _Columns:
     """One column each for NUMA nodes, levels of switches, GPUs and cards, and NVSwitches."""
 
-    group: Mapping[str, Any]
+    group: TopologyGroup
     unequal: frozenset[str]
     parts: list[Markup] = field(default_factory=list)
     bottom: float = 6
@@ -92,25 +86,25 @@ class _Columns:
     def __post_init__(self) -> None:
         self._gpus: dict[str, float] = {}
         levels = max(
-            (_levels(part) for domain in self.group["domains"] for part in domain["below"]), default=0
+            (_levels(part) for domain in self.group.domains or () for part in domain.below), default=0
         )
         self._leaf = _DOMAIN + _LINK + levels * (_SWITCH + _LINK)
         self.right = self._leaf + _LEAF
-        for domain in self.group["domains"]:
+        for domain in self.group.domains or ():
             top = self.bottom
-            rows = [self._part(part, 0, _DOMAIN) for part in domain["below"]]
+            rows = [self._part(part, 0, _DOMAIN) for part in domain.below]
             middle = (rows[0] + rows[-1]) / 2
-            self.parts += _box(1, middle, _DOMAIN, domain["name"], "domain", self.bottom - top - 6)
+            self.parts += _box(1, middle, _DOMAIN, domain.name, "domain", self.bottom - top - 6)
             self.bottom += 10
         self._nvlinks()
 
-    def _part(self, part: Mapping[str, Any], level: int, left: float) -> float:
+    def _part(self, part: TopologyPart, level: int, left: float) -> float:
         """Draw a part below the one whose right edge is ``left``; return the height of its middle."""
-        switch, odd = part["kind"] == "switch", _odd(part, self.unequal)
+        switch, odd = part.kind == "switch", _odd(part, self.unequal)
         x = _DOMAIN + _LINK + level * (_SWITCH + _LINK) if switch else self._leaf
         if switch:
             top = self.bottom
-            rows = [self._part(one, level + 1, x + _SWITCH) for one in part.get("below", ())]
+            rows = [self._part(one, level + 1, x + _SWITCH) for one in (part.below or ())]
             if not rows:
                 self.bottom += _ROW
             y = (top + self.bottom) / 2
@@ -120,9 +114,9 @@ class _Columns:
         else:
             y = self.bottom + _ROW / 2
             self.bottom += _ROW
-            self.parts.append(tag("g", _says(part), *_box(x, y, _LEAF, _words(part, 21), part["kind"] + odd)))
-            if part["kind"] == "gpu":
-                self._gpus[part["name"]] = y
+            self.parts.append(tag("g", _says(part), *_box(x, y, _LEAF, _words(part, 21), part.kind + odd)))
+            if part.kind == "gpu":
+                self._gpus[part.name] = y
         self.parts.append(tag("path", d=f"M{number(left)},{number(y)}H{number(x)}", class_=f"wire{odd}"))
         link = tag("text", _link(part), x=x - 6, y=y - 4, text_anchor="end", class_=f"wire{odd}")
         self.parts.append(link)
@@ -130,26 +124,26 @@ class _Columns:
 
     def _nvlinks(self) -> None:
         edge = self._leaf + _LEAF
-        drawn = [one for one in self.group["nvlinks"] if one["gpu"] in self._gpus]
+        drawn = [one for one in self.group.nvlinks or () if one.gpu in self._gpus]
         bars: dict[str, list[float]] = {}
         lane = 0
         for one in drawn:
             y, says = (
-                self._gpus[one["gpu"]],
-                tag("title", f"{one['gpu']} to {one['to']}: {one['links']} NVLinks"),
+                self._gpus[one.gpu],
+                tag("title", f"{one.gpu} to {one.to}: {one.links} NVLinks"),
             )
-            if one["to"] in self._gpus:
+            if one.to in self._gpus:
                 lane += 1
-                x, end = edge + 6 + lane * _LANE, self._gpus[one["to"]]
+                x, end = edge + 6 + lane * _LANE, self._gpus[one.to]
                 path = f"M{edge},{number(y)}H{x}V{number(end)}H{edge}"
                 self.parts.append(tag("path", says, d=path, class_=f"nvlink line s{lane % 6 + 1}"))
                 self.right = max(self.right, x + 4)
                 continue
-            bars.setdefault(one["to"], []).append(y)
+            bars.setdefault(one.to, []).append(y)
             x = edge + _LINK + 6
             self.parts.append(tag("path", says, d=f"M{edge},{number(y)}H{x}", class_="nvlink line s2"))
-            odd = "odd" if f"NVLinks of {one['gpu']} to {one['to']}" in self.unequal else None
-            said = tag("text", f"{one['links']} NVLinks", x=x - 6, y=y - 4, text_anchor="end", class_=odd)
+            odd = "odd" if f"NVLinks of {one.gpu} to {one.to}" in self.unequal else None
+            said = tag("text", f"{one.links} NVLinks", x=x - 6, y=y - 4, text_anchor="end", class_=odd)
             self.parts.append(said)
         for to, rows in bars.items():
             x, height = edge + _LINK + 6, max(rows) - min(rows) + _BOX
@@ -161,7 +155,7 @@ class _Columns:
 class _Tree:
     """One row for each part, indented below the part to which it is attached."""
 
-    group: Mapping[str, Any]
+    group: TopologyGroup
     unequal: frozenset[str]
     parts: list[Markup] = field(default_factory=list)
     bottom: float = 4
@@ -169,18 +163,18 @@ class _Tree:
 
     def __post_init__(self) -> None:
         self._nvlinks: Counter[str] = Counter()
-        for one in self.group["nvlinks"]:
-            self._nvlinks.update({one["gpu"]: one["links"], one["to"]: one["links"]})
-        for domain in self.group["domains"]:
+        for one in self.group.nvlinks or ():
+            self._nvlinks.update({one.gpu: one.links, one.to: one.links})
+        for domain in self.group.domains or ():
             y = self._row()
-            self.parts += _box(1, y, _DOMAIN, domain["name"], "domain")
-            self._below(domain["below"], 1, y)
+            self.parts += _box(1, y, _DOMAIN, domain.name, "domain")
+            self._below(domain.below, 1, y)
 
     def _row(self) -> float:
         self.bottom += _ROW
         return self.bottom - _ROW / 2
 
-    def _below(self, parts: Sequence[Mapping[str, Any]], level: int, above: float) -> None:
+    def _below(self, parts: Sequence[TopologyPart], level: int, above: float) -> None:
         stem = level * _INDENT - _INDENT / 2
         for part in parts:
             y, x, odd = self._row(), level * _INDENT, _odd(part, self.unequal)
@@ -191,17 +185,17 @@ class _Tree:
                     class_=f"wire{odd}",
                 )
             )
-            width = _SWITCH if part["kind"] == "switch" else 146
-            self.parts.append(tag("g", _says(part), *_box(x, y, width, _words(part, 18), part["kind"] + odd)))
-            count = self._nvlinks[part["name"]]
+            width = _SWITCH if part.kind == "switch" else 146
+            self.parts.append(tag("g", _says(part), *_box(x, y, width, _words(part, 18), part.kind + odd)))
+            count = self._nvlinks[part.name]
             nvlinks = f"{count} NVLinks" if count else ""
             said = ", ".join(word for word in (_link(part), nvlinks) if word)
             self.parts.append(tag("text", said, x=x + width + 6, y=y + 4.5, class_=f"wire{odd}"))
-            self._below(part.get("below", ()), level + 1, y)
+            self._below((part.below or ()), level + 1, y)
 
 
-def _levels(part: Mapping[str, Any]) -> int:
-    return 1 + max(map(_levels, part.get("below", ())), default=0) if part["kind"] == "switch" else 0
+def _levels(part: TopologyPart) -> int:
+    return 1 + max(map(_levels, (part.below or ())), default=0) if part.kind == "switch" else 0
 
 
 def _chain(names: Sequence[str], ring: bool, linked: bool, wide: bool) -> Markup:

@@ -12,6 +12,7 @@ from clusterctl.report.html.chart import Chart
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text import variants as variants_table
 from clusterctl.report.text.table import loss, noise_share, size
+from clusterctl.results.record import proof_of
 
 Variant = Mapping[str, Any]
 
@@ -151,7 +152,7 @@ def _training(variants: Sequence[Variant]) -> Table:
 
 def proven(variants: Sequence[Variant]) -> list[tuple[str, list[str]]]:
     """Return the names of the variants that have proof lines, and these lines."""
-    proofs = ((str(one["name"]), one.get("proof") or {}) for one in variants)
+    proofs = ((str(one["name"]), proof_of(one)) for one in variants)
     found = [(name, trust_lines.lines(proof) + trust_lines.algorithms(proof)) for name, proof in proofs]
     return [(name, lines) for name, lines in found if lines]
 

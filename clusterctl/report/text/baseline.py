@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.documents.baseline import Published
+from clusterctl.documents.proof import BaselineVerdict
 from clusterctl.report.text.table import columns, fits, size, with_notes
 from clusterctl.results.baseline import ENOUGH_REPEATS, MOST_REPEATS, Baseline, BaselineEntry, Series
 from clusterctl.wording import counted
@@ -80,12 +80,10 @@ def noisy_lines(figures: Sequence[tuple[int | None, float, int, int | None]]) ->
     return lines
 
 
-def not_judged_lines(entry: Mapping[str, Any]) -> list[str]:
+def not_judged_lines(entry: BaselineVerdict) -> list[str]:
     """Return why figures were not judged (``proof.baseline``): the baseline lacks them, or they are too noisy."""
-    absent = [row["size_bytes"] for row in entry.get("not_recorded") or ()]
-    noisy = [
-        (row["size_bytes"], row["cv"], row["repeats"], row["needed"]) for row in entry.get("too_noisy") or ()
-    ]
+    absent = [row.size_bytes for row in entry.not_recorded]
+    noisy = [(row.size_bytes, row.cv, row.repeats, row.needed) for row in entry.too_noisy]
     return [*([f"not in the baseline: {_named(absent)}"] if absent else []), *noisy_lines(noisy)]
 
 

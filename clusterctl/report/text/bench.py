@@ -16,7 +16,7 @@ def _figure(value: float | None, digits: int = 2) -> str:
 
 
 def _where(result: BenchResult) -> str:
-    hosts = Counter(rank["host"] for rank in result.proof.get("ranks", ()))
+    hosts = Counter(rank.host for rank in result.proof.ranks or ())
     return f"ranks on: {nodeset.fold_shares(hosts)}" if hosts else "no rank reported its host"
 
 
@@ -39,7 +39,7 @@ def collective(result: BenchResult) -> str:
 
 def training(result: BenchResult) -> str:
     """Return the scaling curve of a training run with its losses, and the efficiency between nodes if measured."""
-    spread = result.proof.get("spread", {})
+    spread = result.proof.spread or {}
     counted = "images" if result.points[0].images_per_s is not None else "sequences"
     with_loss = any(point.loss is not None for point in result.points)
     rows = [
@@ -55,18 +55,18 @@ def training(result: BenchResult) -> str:
     ]
     heads = ["ranks", "nodes", f"{counted}/s", f"{counted}/s per rank", "efficiency"]
     text = columns([*heads, *(("first loss", "last loss") if with_loss else ())], rows)
-    for figure in result.proof.get("between_nodes", ()):
-        text += f"\nbetween nodes, {figure['nodes']} against 1: {percent(figure['efficiency'])}"
+    for figure in result.proof.between_nodes or ():
+        text += f"\nbetween nodes, {figure.nodes} against 1: {percent(figure.efficiency)}"
     return text
 
 
 def _kind(result: BenchResult) -> str:
     """Return the type of the elements and the operator, if they are not the usual ones."""
-    settings = result.proof.get("settings", {})
+    settings = result.proof.settings or {}
     said = [settings.get(name) for name in ("datatype", "redop")]
     if not result.rows or (said[0] in (None, "float") and said[1] in (None, "sum", "none")):
         return ""
-    return " of " + ", ".join(word for word in said if word not in (None, "none"))
+    return " of " + ", ".join(str(word) for word in said if word not in (None, "none"))
 
 
 def render(result: BenchResult) -> str:

@@ -11,6 +11,7 @@ from clusterctl.report.text.folding import NAME, Kinds, named, shape, without_na
 from clusterctl.transport import sudo
 
 if TYPE_CHECKING:
+    from clusterctl.documents.evidence import Fault
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import Failure
@@ -68,29 +69,25 @@ def folded_hint(names: Sequence[str], hints: Mapping[str, str | None]) -> str | 
     return text.replace(NAME, nodeset.fold(names))
 
 
-def fault_lines(faults: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the failures of a run and then the hints, each once; nodes with the same failure or hint share a line.
-
-    Each fault is an entry of a ``clusterctl.bench/1`` document's ``proof``.
-    """
+def fault_lines(faults: Iterable[Fault]) -> Iterator[str]:
+    """Yield the failures of a run and then the hints, each once; nodes with the same failure or hint share a line."""
     every = list(faults)
     yield from (f"failed: {kind}: {message}" for kind, message in fault_messages(every))
     yield from (f"hint: {hint}" for hint in fault_hints(every))
 
 
-def fault_messages(faults: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def fault_messages(faults: Iterable[Fault]) -> Iterator[tuple[str, str]]:
     """Yield kind and message of each failure; messages that differ by node names only appear once with a node set."""
-    alike: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    alike: dict[tuple[str, str], list[Fault]] = {}
     for fault in faults:
-        message, node = fault["message"], fault.get("node")
-        like = message
+        like = fault.message
         # Failures of ranks are listed separately, because the rank matters.
-        if isinstance(node, str) and fault.get("rank") is None:
-            like = shape(_PLACE.sub("", message).replace(node, ""))
-        alike.setdefault((fault["kind"], like), []).append(fault)
+        if fault.node is not None and fault.rank is None:
+            like = shape(_PLACE.sub("", like).replace(fault.node, ""))
+        alike.setdefault((fault.kind.value, like), []).append(fault)
     for (kind, _), group in alike.items():
-        first = group[0]["message"]
-        by_node = {fault["node"]: fault["message"] for fault in reversed(group) if fault.get("node")}
+        first = group[0].message
+        by_node = {fault.node: fault.message for fault in reversed(group) if fault.node}
         nodes = list(reversed(by_node))
         texts = {without_name(message, node) for node, message in by_node.items()}
         if len(nodes) > 1 and len(texts) == 1:
@@ -101,12 +98,12 @@ def fault_messages(faults: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, s
             yield kind, first
 
 
-def fault_hints(faults: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def fault_hints(faults: Iterable[Fault]) -> Iterator[str]:
     """Yield the hints of failures; those that differ by node names only appear once with a node set."""
     alike: dict[str, dict[str, str]] = {}
     for fault in faults:
-        if hint := fault.get("hint"):
-            node = fault.get("node") or ""
+        if hint := fault.hint:
+            node = fault.node or ""
             alike.setdefault(without_name(hint, node) if node else hint, {}).setdefault(node, hint)
     for text, hints in alike.items():
         yield text.replace(NAME, nodeset.fold(hints)) if len(hints) > 1 else next(iter(hints.values()))

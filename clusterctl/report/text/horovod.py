@@ -11,13 +11,13 @@ from clusterctl.documents.bench import BenchResult
 
 def render(result: BenchResult) -> str:
     """Return the lines of every point of the curve, the largest last, because scripts read the last match."""
-    batch_size = result.proof.get("settings", {}).get("batch_size", "-")
-    on_cpu = all(rank["device"].startswith("cpu") for rank in result.proof.get("ranks", ()))
+    batch_size = (result.proof.settings or {}).get("batch_size", "-")
+    on_cpu = all(rank.device.startswith("cpu") for rank in result.proof.ranks or ())
     kind = "CPU" if on_cpu else "GPU"
     lines = []
     for point in result.points:
         mean = point.samples_per_s / point.np
-        spread = float(result.proof.get("spread", {}).get(str(point.np), 0.0))
+        spread = (result.proof.spread or {}).get(str(point.np), 0.0)
         lines += [
             f"Model: {result.benchmark}",
             f"Batch size: {batch_size}",

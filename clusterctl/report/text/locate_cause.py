@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from typing import Any
 
 from clusterctl.documents.locate import (
     FactDifference,
@@ -15,6 +14,7 @@ from clusterctl.documents.locate import (
     SuspectTest,
     SuspectTestStatus,
 )
+from clusterctl.documents.proof import HardwareEvent
 from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.text import health
@@ -120,20 +120,20 @@ def _facts(nodes: tuple[str, ...], interface: str | None, found: Locate) -> Iter
         if shown:
             yield f"{f'{node} ' if len(nodes) > 1 else ''}differs from its peers: {'; '.join(shown)}"
         for event in _events(found, node)[:_MOST_SHOWN]:
-            meaning = f" ({event['meaning']})" if event["meaning"] else ""
-            yield f"{f'{node} ' if len(nodes) > 1 else ''}during the run: {event['place']}: {event['what']}{meaning}"
+            meaning = f" ({event.meaning})" if event.meaning else ""
+            yield f"{f'{node} ' if len(nodes) > 1 else ''}during the run: {event.place}: {event.what}{meaning}"
 
 
-def _events(found: Locate, node: str) -> list[dict[str, Any]]:
-    return [one for one in (found.health or {}).get("events", ()) if one["node"] == node]
+def _events(found: Locate, node: str) -> list[HardwareEvent]:
+    return [one for one in (found.health.events if found.health else ()) if one.node == node]
 
 
 def health_of_others(found: Locate, named: Collection[str]) -> list[str]:
     """Return the lines on what the hardware of nodes without a name reported, and on what was not read."""
     if found.health is None:
         return []
-    events = [one for one in found.health["events"] if one["node"] not in named]
-    return health.lines({**found.health, "events": events})
+    events = tuple(one for one in found.health.events if one.node not in named)
+    return health.lines(found.health.model_copy(update={"events": events}))
 
 
 def _is_about(one: FactDifference, others: set[str], interface: str | None) -> bool:

@@ -108,7 +108,7 @@ def measured(record: Record) -> str:
             hint="--json prints it as it was stored",
         ) from None
     text = variants_table.render(result) if result.variants else bench_table.render(result)
-    return "\n".join([text, *fault_lines(result.proof.get("failures") or ())])
+    return "\n".join([text, *fault_lines(result.proof.failures or ())])
 
 
 def exported(records: Sequence[Record]) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from clusterctl.documents.evidence import GpuDirectNode, RankPath, SlowPart
+from clusterctl.documents.proof import BaselineVerdict, Expected, GpuDirect, Proof, SlowRank, UsageProof
 from clusterctl.grouping import grouped
 from clusterctl.report.text import health, topology
 from clusterctl.report.text.baseline import not_judged_lines
@@ -15,31 +17,26 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.0f} %"
 
 
-def expected(entry: Mapping[str, Any]) -> list[str]:
+def expected(entry: Expected) -> list[str]:
     """Return the line on the expected bandwidth (``proof.expected``)."""
-    if entry["expected_busbw_gbps"] is None:
-        return [f"expected busbw: unknown ({entry['reason']})"]
-    bound = f"expected busbw: {entry['expected_busbw_gbps']:.0f} GB/s ({entry['formula']})"
-    if entry["verdict"] == "impossible":
-        return [f"{bound}; IMPOSSIBLE: {entry['reason']}"]
-    if entry["verdict"] == "unknown":
-        return [f"{bound}; {entry['reason']}"]
-    measured = f"measured {entry['busbw_gbps']:.0f} GB/s, {_share(entry['share'])}"
+    if entry.expected_busbw_gbps is None:
+        return [f"expected busbw: unknown ({entry.reason})"]
+    bound = f"expected busbw: {entry.expected_busbw_gbps:.0f} GB/s ({entry.formula})"
+    if entry.verdict == "impossible":
+        return [f"{bound}; IMPOSSIBLE: {entry.reason}"]
+    if entry.verdict == "unknown":
+        return [f"{bound}; {entry.reason}"]
+    measured = f"measured {entry.busbw_gbps:.0f} GB/s, {_share(entry.share)}"
     words = {"fine": "fine", "warn": "lower than expected", "slow": "SLOW"}
-    return [f"{bound}; {measured}: {words[entry['verdict']]}"]
+    return [f"{bound}; {measured}: {words[entry.verdict]}"]
 
 
-def gpudirect(entry: Mapping[str, Any]) -> list[str]:
+def gpudirect(entry: GpuDirect) -> list[str]:
     """Return the lines on GPUDirect RDMA (``proof.gpudirect``): one if all nodes agree, else one per node."""
-    said = [(node["name"], node["status"], _ways(node), node["cause"]) for node in entry["nodes"]]
-    if len({line[1:] for line in said}) == 1:
-        _, status, ways, cause = said[0]
-        return [f"GPUDirect RDMA: {_words(status, ways, cause)}, on all {len(said)} nodes"]
-    return ["GPUDirect RDMA:", *(f"  {name}: {_words(*rest)}" for name, *rest in said)]
-
-
-def _ways(node: Mapping[str, Any]) -> str:
-    return ", ".join(dict.fromkeys([*node["send"], *node["receive"]]))
+    said = [(node.name, _words(node)) for node in entry.nodes]
+    if len({words for _, words in said}) == 1:
+        return [f"GPUDirect RDMA: {said[0][1]}, on all {len(said)} nodes"]
+    return ["GPUDirect RDMA:", *(f"  {name}: {words}" for name, words in said)]
 
 
 _NAMES = {
@@ -47,43 +44,43 @@ _NAMES = {
 }  # fmt: skip
 
 
-def _words(status: str, ways: str, cause: str | None) -> str:
-    return _NAMES.get(status, status) + (f" ({ways})" if ways else "") + (f": {cause}" if cause else "")
+def _words(node: GpuDirectNode) -> str:
+    ways = ", ".join(dict.fromkeys([*node.send, *node.receive]))
+    said = _NAMES.get(node.status, node.status) + (f" ({ways})" if ways else "")
+    return said + (f": {node.cause}" if node.cause else "")
 
 
-def stragglers(entry: Mapping[str, Any]) -> list[str]:
+def stragglers(entry: Mapping[str, Sequence[SlowRank]]) -> list[str]:
     """Return one line per rank that is slower than its peers (``proof.stragglers``)."""
     return [
-        f"straggler with {np} ranks: rank {slow['rank']} on {slow['host'] or '?'}, "
-        f"{_share(slow['loss'])} below the median of all ranks"
+        f"straggler with {np} ranks: rank {slow.rank} on {slow.host or '?'}, "
+        f"{_share(slow.loss)} below the median of all ranks"
         for np, listed in entry.items()
         for slow in listed
     ]
 
 
-def baseline(entry: Mapping[str, Any]) -> list[str]:
+def baseline(entry: BaselineVerdict) -> list[str]:
     """Return the lines on the comparison with a baseline (``proof.baseline``)."""
-    judged, of = entry.get("judged"), entry.get("figures")
-    some = (
-        f"{judged} of {of} figures judged" if of and judged != of and entry["verdict"] != "no-match" else ""
-    )
-    reason = "; ".join(text for text in (some, entry["reason"]) if text)
+    judged, of = entry.judged, entry.figures
+    some = f"{judged} of {of} figures judged" if of and judged != of and entry.verdict != "no-match" else ""
+    reason = "; ".join(text for text in (some, entry.reason) if text)
     return [
-        f"baseline {entry['name']}: {entry['verdict']}{f' ({reason})' if reason else ''}",
+        f"baseline {entry.name}: {entry.verdict}{f' ({reason})' if reason else ''}",
         *(
-            f"  {'' if row['size_bytes'] is None else size(row['size_bytes']) + ', '}{row['np']} ranks: "
-            f"{row['value']:.2f} {row['unit']}, {_share(row['loss'])} below {row['baseline']:.2f} "
-            f"(allowed {_share(row['allowed'])})"
-            for row in entry["below"]
+            f"  {'' if row.size_bytes is None else size(row.size_bytes) + ', '}{row.np} ranks: "
+            f"{row.value:.2f} {row.unit}, {_share(row.loss)} below {row.baseline:.2f} "
+            f"(allowed {_share(row.allowed)})"
+            for row in entry.below
         ),
         *(f"  {line}" for line in not_judged_lines(entry)),
-        *([f"  hint: {entry['hint']}"] if entry.get("hint") else []),
+        *([f"  hint: {entry.hint}"] if entry.hint else []),
     ]
 
 
-def paths(entry: Sequence[Mapping[str, Any]]) -> list[str]:
+def paths(entry: Sequence[RankPath]) -> list[str]:
     """Return one line for the ranks of each path (``proof.paths``), with the calls in front of NCCL."""
-    ranks = grouped((_path(path), path["rank"]) for path in entry)
+    ranks = grouped((_path(path), path.rank) for path in entry)
     if not ranks:
         return [
             "collective_core took no call (its NCCL-symbol library did not report): the figures are NCCL's alone"
@@ -98,15 +95,15 @@ def _folded(numbers: Sequence[int]) -> str:
     return f"{first}-{last}" if unbroken and last > first else ", ".join(map(str, numbers))
 
 
-def _path(entry: Mapping[str, Any]) -> str:
-    if not entry["taken"] and not entry["passed"]:
-        return str(entry["path"])
-    taken, passed = sum(entry["taken"].values()), sum(entry["passed"].values())
+def _path(entry: RankPath) -> str:
+    if not entry.taken and not entry.passed:
+        return str(entry.path)
+    taken, passed = sum(entry.taken.values()), sum(entry.passed.values())
     calls = f"collective_core took {taken} calls, NCCL {passed}"
     if not taken:
-        return f"collective_core took no call ({entry['why'] or 'of these'}): the figures are NCCL's alone"
-    chosen = _chosen(entry.get("chosen", {}))
-    return f"{entry['path']}; {calls}" + (f"; tuned: {chosen}" if chosen else "")
+        return f"collective_core took no call ({entry.why or 'of these'}): the figures are NCCL's alone"
+    chosen = _chosen(entry.chosen)
+    return f"{entry.path}; {calls}" + (f"; tuned: {chosen}" if chosen else "")
 
 
 def _chosen(choices: Mapping[str, str]) -> str:
@@ -124,24 +121,24 @@ def _chosen(choices: Mapping[str, str]) -> str:
     )
 
 
-def usage(entry: Mapping[str, Any]) -> list[str]:
+def usage(entry: UsageProof) -> list[str]:
     """Return the lines on a variant's proven settings (``proof.usage``)."""
-    found = [f"settings in effect: {name} ({by})" for name, by in entry["proven"].items()]
-    if calls := entry.get("mechanisms", {}).get("fp16"):
+    found = [f"settings in effect: {name} ({by})" for name, by in entry.proven.items()]
+    if calls := entry.mechanisms.get("fp16"):
         found.append(f"hook fp16: {calls} calls on each rank")
-    if other := entry.get("same_algorithms_as"):
+    if other := entry.same_algorithms_as:
         found.append(
             f"note: the algorithms are those of {other} at every size, so these settings changed none"
         )
     return found
 
 
-def algorithms(proof: Mapping[str, Any]) -> list[str]:
+def algorithms(proof: Proof) -> list[str]:
     """Return the line on collective_core's algorithms with their sizes: ``algorithms: all_reduce oneshot 1K-64K``."""
     sizes: dict[tuple[str, str], list[int]] = {}
-    for one in proof.get("usage", {}).get("algorithms", ()):
-        if one["size_bytes"]:  # a barrier carries no data
-            sizes.setdefault((one["operation"], one["algorithm"]), []).append(one["size_bytes"])
+    for one in proof.usage.algorithms if proof.usage else ():
+        if one.size_bytes:  # a barrier carries no data
+            sizes.setdefault((one.operation, one.algorithm), []).append(one.size_bytes)
     said = ", ".join(
         " ".join(filter(None, (operation, algorithm, size(min(found)))))
         + (f"-{size(max(found))}" if len(set(found)) > 1 else "")
@@ -150,15 +147,15 @@ def algorithms(proof: Mapping[str, Any]) -> list[str]:
     return [f"algorithms: {said}"] if said else []
 
 
-def slow(entry: Sequence[Mapping[str, Any]]) -> list[str]:
+def slow(entry: Sequence[SlowPart]) -> list[str]:
     """Return a line for each node or link that pairs confirmed as slow (``proof.slow``), and what to do."""
     told = []
     for one in entry:
-        who = f"link {' - '.join(one['nodes'])}" if len(one["nodes"]) == 2 else str(one["nodes"][0])
-        where = f" rail {one['place']}" + (f" ({one['interface']})" if one["interface"] else "")
+        who = f"link {' - '.join(one.nodes)}" if len(one.nodes) == 2 else one.nodes[0]
+        where = f" rail {one.place}" + (f" ({one.interface})" if one.interface else "")
         told.append(
-            f"DOUBTFUL: {who}{where if one['place'] or one['interface'] else ''} is {_share(1 - one['ratio'])} slower "
-            f"than pairs beside it (chance {one['chance']:.1g}), and all ranks wait for it"
+            f"DOUBTFUL: {who}{where if one.place or one.interface else ''} is {_share(1 - one.ratio)} slower "
+            f"than pairs beside it (chance {one.chance:.1g}), and all ranks wait for it"
         )
     return [*told, "  hint: clusterctl locate measures why"]
 
@@ -180,6 +177,7 @@ _PARTS: dict[str, Callable[[Any], list[str]]] = {
 }  # fmt: skip
 
 
-def lines(proof: Mapping[str, Any]) -> list[str]:
+def lines(proof: Proof) -> list[str]:
     """Return all lines of a proof, but for its ``algorithms``."""
-    return [line for name, render in _PARTS.items() if name in proof for line in render(proof[name])]
+    entries = ((render, getattr(proof, name)) for name, render in _PARTS.items())
+    return [line for render, entry in entries if entry is not None for line in render(entry)]

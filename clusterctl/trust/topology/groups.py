@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
 
+from clusterctl.documents.proof import (
+    Topology,
+    TopologyDifference,
+    TopologyDomain,
+    TopologyGroup,
+    UnequalPart,
+)
 from clusterctl.grouping import grouped
 from clusterctl.trust.topology.model import NodeTopology
 
@@ -15,7 +20,7 @@ MOST_DIFFERENCES = 8
 ABSENT = "absent"
 
 
-def document(topologies: Mapping[str, NodeTopology]) -> dict[str, Any]:
+def part(topologies: Mapping[str, NodeTopology]) -> Topology:
     """Return ``proof.topology``: the groups of equal nodes, the largest first, and how the others differ from it.
 
     A dump of NCCL and a topology of facts are not compared, because NCCL leaves out what its ranks do not use.
@@ -32,29 +37,30 @@ def document(topologies: Mapping[str, NodeTopology]) -> dict[str, Any]:
         like = first.setdefault(topology.source, nodes)
         if like is not nodes:
             differences.append(_difference(topologies, nodes, like))
-    return {
-        "groups": [_group(topologies, nodes, number < MOST_PICTURES) for number, nodes in enumerate(ordered)],
-        "differences": differences,
-    }
+    shown = (_group(topologies, nodes, number < MOST_PICTURES) for number, nodes in enumerate(ordered))
+    return Topology(groups=tuple(shown), differences=tuple(differences))
 
 
-def _group(topologies: Mapping[str, NodeTopology], nodes: list[str], drawn: bool) -> dict[str, Any]:
+def _group(topologies: Mapping[str, NodeTopology], nodes: list[str], drawn: bool) -> TopologyGroup:
     topology = topologies[nodes[0]]
-    found: dict[str, Any] = {"nodes": nodes, "source": topology.source}
     if not drawn:
-        return found
-    return {
-        **found,
-        "domains": [
-            {"name": domain.name, "below": [part.document() for part in domain.below]} for domain in topology.domains
-        ],
-        "nvlinks": [asdict(bundle) for bundle in topology.nvlinks],
-        "graphs": [asdict(graph) for graph in topology.graphs],
-        "other_graphs": [name for name in nodes if topologies[name].graphs != topology.graphs],
-    }  # fmt: skip
+        return TopologyGroup(nodes=tuple(nodes), source=topology.source)
+    return TopologyGroup(
+        nodes=tuple(nodes),
+        source=topology.source,
+        domains=tuple(
+            TopologyDomain(name=domain.name, below=tuple(one.part() for one in domain.below))
+            for domain in topology.domains
+        ),
+        nvlinks=topology.nvlinks,
+        graphs=topology.graphs,
+        other_graphs=tuple(name for name in nodes if topologies[name].graphs != topology.graphs),
+    )
 
 
-def _difference(topologies: Mapping[str, NodeTopology], nodes: list[str], like: list[str]) -> dict[str, Any]:
+def _difference(
+    topologies: Mapping[str, NodeTopology], nodes: list[str], like: list[str]
+) -> TopologyDifference:
     own, others = topologies[nodes[0]].labels(), topologies[like[0]].labels()
     unequal = [name for name in {**others, **own} if own.get(name) != others.get(name)]
     # What is missing or additional explains the rest.
@@ -62,8 +68,9 @@ def _difference(topologies: Mapping[str, NodeTopology], nodes: list[str], like: 
     parts = []
     for name in unequal[:MOST_DIFFERENCES]:
         value, other = _unequal(own.get(name, ABSENT), others.get(name, ABSENT))
-        parts.append({"name": name, "value": value, "other": other})
-    return {"nodes": nodes, "like": like, "parts": parts, "more": len(unequal) - len(parts)}
+        parts.append(UnequalPart(name=name, value=value, other=other))
+    more = len(unequal) - len(parts)
+    return TopologyDifference(nodes=tuple(nodes), like=tuple(like), parts=tuple(parts), more=more)
 
 
 def _unequal(value: str, other: str) -> tuple[str, str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+from clusterctl.documents.evidence import GraphOfNode, NvLinkBundle
+from clusterctl.documents.proof import TopologyPart
 
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6, 128.0: 7}
 """PCI Express generations by their transfer rate in GT/s."""
@@ -34,16 +37,17 @@ class Attached:
     degraded: str = ""
     below: tuple[Attached, ...] = ()
 
-    def document(self) -> dict[str, Any]:
+    def part(self) -> TopologyPart:
         """Return this part as a part of ``proof.topology``."""
-        found: dict[str, Any] = {
-            "kind": self.kind,
-            "name": self.name,
-            "address": self.address,
-            "link": self.link,
-        }
-        found |= {name: value for name in ("rate", "degraded") if (value := getattr(self, name))}
-        return {**found, "below": [part.document() for part in self.below]} if self.below else found
+        return TopologyPart(
+            kind=self.kind,
+            name=self.name,
+            address=self.address,
+            link=self.link,
+            rate=self.rate or None,
+            degraded=self.degraded or None,
+            below=tuple(one.part() for one in self.below) or None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,38 +56,6 @@ class NumaDomain:
 
     name: str
     below: tuple[Attached, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NvLinkBundle:
-    """Hold the NVLinks from one GPU to another GPU or to the NVSwitches."""
-
-    gpu: str
-    to: str
-    links: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelOrder:
-    """Hold the order in which channels pass the GPUs of a node, and the cards by which they enter and leave it."""
-
-    gpus: tuple[str, ...]
-    enters: str
-    leaves: str
-    channels: int
-
-
-@dataclass(frozen=True, slots=True)
-class GraphOfNode:
-    """Hold one graph that NCCL chose for a node; GB/s of each channel inside the node and between nodes."""
-
-    name: str
-    channels: int
-    intra_gbps: float | None
-    inter_gbps: float | None
-    intra_path: str
-    inter_path: str
-    orders: tuple[ChannelOrder, ...]
 
 
 @dataclass(frozen=True, slots=True)

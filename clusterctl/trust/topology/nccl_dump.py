@@ -8,15 +8,13 @@ from collections.abc import Mapping
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+from clusterctl.documents.evidence import ChannelOrder, GraphOfNode, NvLinkBundle
 from clusterctl.foreign import NotUnderstood, decimal, whole
 from clusterctl.trust.topology.model import (
     NVSWITCH,
     Attached,
-    ChannelOrder,
-    GraphOfNode,
     NodeTopology,
     NumaDomain,
-    NvLinkBundle,
     pcie,
 )
 

@@ -7,6 +7,7 @@ import pytest
 
 from clusterctl.benchmarks.neighbours import Neighbourhood, Neighbours
 from clusterctl.benchmarks.training import Training
+from clusterctl.documents.evidence import SlowPart
 from clusterctl.inventory.model import Node
 from clusterctl.launch.assume import assumed
 from clusterctl.launch.identity import SHOWN
@@ -14,7 +15,6 @@ from clusterctl.launch.measure import Measurement
 from clusterctl.launch.measured import environment_of
 from clusterctl.launch.plan import CPU_SWEEP, plan, sweep_of
 from clusterctl.launch.request import Request
-from clusterctl.launch.slow_parts import SlowPart
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_a_ratio_means_that_the_setting_had_an_effect(reports, tmp_path):
                 seen.add((library, api, hook, setting))
                 if setting not in effective(library, api, hook):
                     wrong.append(f"{place}: has a ratio")
-            elif not result.proof.get("failures"):
+            elif not result.proof.failures:
                 wrong.append(f"{place}: neither a ratio nor a reason")
     assert not wrong, "\n".join(wrong)
     assert refused > 0

@@ -2,9 +2,10 @@
 
 import pytest
 
+from clusterctl.documents.evidence import Calls
 from clusterctl.launch import proven_settings
 from clusterctl.trust.settings import SettingEvidence
-from clusterctl.trust.usage import Calls, RankUsage
+from clusterctl.trust.usage import RankUsage
 
 TOP_K = {"LIGHT_TOPK_ALLREDUCE": "1"}
 

@@ -8,8 +8,9 @@ import pytest
 
 from clusterctl.benchmarks.neighbours import Neighbourhood, Neighbours
 from clusterctl.documents.bench import BenchStatus
+from clusterctl.documents.evidence import SlowPart
+from clusterctl.documents.proof import Proof, SlowRank
 from clusterctl.launch import slow_parts
-from clusterctl.launch.slow_parts import SlowPart
 from clusterctl.report.text import trust
 from clusterctl.results import proofs
 from clusterctl.results.model import status_of
@@ -46,8 +47,8 @@ LINK = SlowPart(("n1", "n4"), 0, None, 0.6, 0.0002)
 
 
 def test_a_confirmed_part_makes_the_run_doubtful_and_is_named():
-    proof = {"slow": [RAIL.document(), LINK.document()]}
-    assert status_of((), proof) is BenchStatus.DOUBTFUL and status_of((), {}) is BenchStatus.OK
+    proof = Proof(slow=(RAIL, LINK))
+    assert status_of((), proof) is BenchStatus.DOUBTFUL and status_of((), Proof()) is BenchStatus.OK
     assert trust.lines(proof) == [
         "DOUBTFUL: n2 rail 1 (eth1) is 25 % slower than pairs beside it (chance 0.0002), and all ranks wait for it",
         "DOUBTFUL: link n1 - n4 is 40 % slower than pairs beside it (chance 0.0002), and all ranks wait for it",
@@ -58,4 +59,5 @@ def test_a_confirmed_part_makes_the_run_doubtful_and_is_named():
 @pytest.mark.parametrize(("slow", "left"), [(None, ["n2"]), ((), []), ((RAIL,), ["n2"])])
 def test_a_straggler_that_pairs_do_not_confirm_is_dropped(slow, left):
     measured = SimpleNamespace(slow=slow)
-    assert [one["host"] for one in proofs._unless_cleared([{"host": "n2"}], measured)] == left
+    found = (SlowRank(rank=0, host="n2", loss=0.3),)
+    assert [one.host for one in proofs._unless_cleared(found, measured)] == left

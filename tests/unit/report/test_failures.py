@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.facts.model.host import RootAccess
 from clusterctl.report.text.failures import (
     KINDS_SHOWN,
@@ -127,14 +129,14 @@ def test_what_steps_say_is_one_line_for_nodes_alike() -> None:
 
 def test_of_a_run_nodes_that_failed_alike_share_a_line_and_ranks_do_not() -> None:
     away = [
-        {"kind": "node-unreachable", "node": name, "rank": None, "hint": "is sshd running?",
-         "message": f"{name} cannot be used: {name} (root@{name}.example.org:22): connection refused"}
+        Fault(
+            FaultKind.NODE_UNREACHABLE,
+            f"{name} cannot be used: {name} (root@{name}.example.org:22): connection refused",
+            node=name, hint="is sshd running?",
+        )
         for name in ("alpha", "beta", "gpu7")
     ]  # fmt: skip
-    died = [
-        {"kind": "rank-died", "node": "alpha", "rank": rank, "hint": None, "message": f"rank {rank} died"}
-        for rank in (0, 1)
-    ]
+    died = [Fault(FaultKind.RANK_DIED, f"rank {rank} died", rank, "alpha") for rank in (0, 1)]
     assert list(fault_lines([*away, *died])) == [
         "failed: node-unreachable: alpha,beta,gpu7 cannot be used: connection refused",
         "failed: rank-died: rank 0 died",
@@ -146,18 +148,21 @@ def test_of_a_run_nodes_that_failed_alike_share_a_line_and_ranks_do_not() -> Non
 def test_failures_and_hints_of_a_run_that_differ_by_node_names_only_are_one_line_with_a_node_set() -> None:
     names = [f"gpu{number:02d}" for number in range(2, 65)]
     denied = [
-        {"kind": "ssh-mesh", "node": name, "rank": None, "hint": f"add gpu01's key on {name}",
-         "message": f"gpu01 cannot reach {name} (10.0.0.{number}) by SSH: Permission denied (publickey)."}
+        Fault(
+            FaultKind.MESH,
+            f"gpu01 cannot reach {name} (10.0.0.{number}) by SSH: Permission denied (publickey).",
+            node=name, hint=f"add gpu01's key on {name}",
+        )
         for number, name in enumerate(names)
     ]  # fmt: skip
     assert list(fault_lines(denied)) == [
         "failed: ssh-mesh: gpu01 cannot reach gpu[02-64] by SSH: Permission denied (publickey).",
         "hint: add gpu01's key on gpu[02-64]",
     ]
-    slow = [{**one, "message": f"{one['message']} after {index} s"} for index, one in enumerate(denied[:2])]
+    slow = [replace(one, message=f"{one.message} after {index} s") for index, one in enumerate(denied[:2])]
     assert next(fault_lines(slow)).endswith("after 0 s [same on gpu03; names and numbers differ]")
     # A name is not found within another one.
-    within = [{**denied[0], "node": name, "message": f"{name}0 and {name}: lost"} for name in ("n1", "n2")]
+    within = [replace(denied[0], node=name, message=f"{name}0 and {name}: lost") for name in ("n1", "n2")]
     assert next(fault_lines(within)).endswith("n10 and n1: lost [same on n2; names and numbers differ]")
 
 

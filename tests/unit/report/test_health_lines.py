@@ -10,6 +10,7 @@ import result_documents
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.documents.bench import BenchStatus
+from clusterctl.documents.kinds import Effect
 from clusterctl.launch.measured import Interleaved, Repeated
 from clusterctl.launch.variants import Variant
 from clusterctl.report import bench_junit, bench_prometheus
@@ -20,7 +21,6 @@ from clusterctl.report.text import variants as variants_table
 from clusterctl.results import model
 from clusterctl.results.variants import from_interleaved
 from clusterctl.trust.health import FleetHealth, HealthEvent
-from clusterctl.vendors.health import Effect
 
 REPLAYS = HealthEvent(
     "GPU 3",
@@ -51,7 +51,7 @@ def test_growth_makes_a_clean_figure_doubtful_and_a_failed_run_stays_failed():
     assert model.from_measured(_measured(None), "r").status is BenchStatus.OK
     result = model.from_measured(_measured(DOUBTFUL), "r")
     assert result.status is BenchStatus.DOUBTFUL
-    assert [event["node"] for event in result.proof["health"]["events"]] == ["gpu17", "gpu17", "gpu18"]
+    assert [event.node for event in result.proof.health.events] == ["gpu17", "gpu17", "gpu18"]
     failed = model.from_measured(_measured(DOUBTFUL, (FAULT,)), "r")
     assert failed.status is BenchStatus.FAILED
 
@@ -61,14 +61,14 @@ def test_notes_alone_leave_the_status():
 
 
 def test_the_lines_name_the_place_first_and_fold_what_many_report():
-    lines = health_lines.lines(DOUBTFUL.document())
+    lines = health_lines.lines(DOUBTFUL.part())
     assert lines == [
         "DOUBTFUL: the hardware reported faults during the run, on gpu17:",
         "  gpu17 GPU 3: PCIe packets sent again: 12 more (reseat the card)",
         "note: gpu17 GPU 0: power limit for 9.0 s of 60 s; less at 1 other place of gpu18 (usual)",
         "note: gpu20: kernel log not read: not root",
     ]
-    assert health_lines.lines(CLEAN.document()) == []
+    assert health_lines.lines(CLEAN.part()) == []
     text = table.render(model.from_measured(_measured(DOUBTFUL), "r"))
     assert text.splitlines()[-4:] == lines
 
@@ -82,9 +82,9 @@ def test_one_doubtful_repeat_makes_a_comparison_doubtful():
     result = from_interleaved(Interleaved(runs[0].request, variants, 2, ()), "r")
     assert result.status is BenchStatus.DOUBTFUL
     first, second = result.variants
-    assert not first.proof["health"]["doubtful"]
-    assert {event["repeat"] for event in second.proof["health"]["events"]} == {2}
-    assert len(result.proof["health"]["events"]) == 3
+    assert not first.proof.health.doubtful
+    assert {event.repeat for event in second.proof.health.events} == {2}
+    assert len(result.proof.health.events) == 3
     said = variants_table.render(result)
     assert "ccore:   gpu17 GPU 3: PCIe packets sent again: 12 more" in said and "nccl: DOUBTFUL" not in said
 

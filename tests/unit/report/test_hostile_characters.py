@@ -46,7 +46,7 @@ def record() -> Record:
     document = json.loads(json.dumps(good.document))
     document["benchmark"] = document["library"] = document["launcher"] = HOSTILE
     document["proof"]["failures"] = [
-        {"kind": HOSTILE, "message": HOSTILE, "hint": HOSTILE, "node": HOSTILE, "rank": 0}
+        {"kind": "rank-died", "message": HOSTILE, "hint": HOSTILE, "node": HOSTILE, "rank": 0}
     ]
     summary = replace(good.summary, benchmark=HOSTILE, library=HOSTILE, hardware=HOSTILE, unit=HOSTILE)
     return Record(summary, document, (HOSTILE,))

@@ -5,13 +5,14 @@ import re
 from result_documents import collective
 from topology_documents import four_nodes, one_node
 
+from clusterctl.documents.proof import Proof, Topology
 from clusterctl.report.html import run_page
 from clusterctl.report.text import trust
 
 
 def page_of(topology):
     record = collective()
-    record.document["proof"]["topology"] = topology
+    record.document["proof"]["topology"] = topology.model_dump(mode="json")
     return run_page.render(record)
 
 
@@ -26,7 +27,7 @@ def test_equal_nodes_have_one_picture_and_a_difference_is_named_and_marked():
     assert page.count("<figcaption>gpu03</figcaption>") == 1
     line = "gpu03 differs from gpu[01-02,04]: mlx5_5: 200 Gb/s (others: 400 Gb/s)"
     assert f"<li>{line}</li>" in page
-    assert f"topology: {line}" in trust.lines({"topology": found})
+    assert f"topology: {line}" in trust.lines(Proof(topology=found))
     # Wide and narrow, for each of both groups.
     assert page.count("<title>mlx5_5, 0000:ab:00.0, Gen5 x16, 200 Gb/s</title>") == 2
     assert page.count('class="part nic odd"') == 2
@@ -54,7 +55,10 @@ def test_nvlinks_between_pairs_are_drawn_as_lines():
 
 def test_names_from_nodes_are_escaped_and_shortened():
     found = one_node("h200-vm-topo")
-    found["groups"][0]["domains"][0]["below"][2]["name"] = "<script>alert(1)</script>" * 3
-    page = page_of(found)
+    (group,) = found.groups
+    domain = group.domains[0]
+    hostile = domain.below[2].model_copy(update={"name": "<script>alert(1)</script>" * 3})
+    domain = domain.model_copy(update={"below": (*domain.below[:2], hostile)})
+    page = page_of(Topology(groups=(group.model_copy(update={"domains": (domain,)}),), differences=()))
     assert "<script>" not in page
     assert "&lt;script&gt;alert(1)&lt;/sc\u2026" in page

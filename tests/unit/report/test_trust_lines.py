@@ -1,5 +1,6 @@
 """What a result proves, as the user reads it below the table; and how it gets into the result."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,15 @@ import pytest
 from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import RankRate, TrainingRun
+from clusterctl.documents.evidence import GpuDirectNode
+from clusterctl.documents.proof import BaselineVerdict, FigureBelow, Proof
 from clusterctl.launch.fast_path import Trust
 from clusterctl.launch.measured import Measured, TrainingPoint
 from clusterctl.launch.request import Request
 from clusterctl.report.text import bench as table
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.results.model import from_measured
+from clusterctl.trust import gpudirect
 from clusterctl.trust.links import NodeLinks, NvLink
 
 CASES = Path(__file__).parents[1] / "benchmarks" / "cases"
@@ -33,7 +37,7 @@ H200 = NodeLinks(4, NvLink(4, 18, 25.0))
 
 def test_the_recorded_run_of_four_h200_has_its_share():
     result = from_measured(measured(4, Trust(4, 1, H200)), "r")
-    assert result.proof["expected"]["share"] == pytest.approx(355.97 / 366.975, abs=0.001)
+    assert result.proof.expected.share == pytest.approx(355.97 / 366.975, abs=0.001)
     line = "expected busbw: 367 GB/s (ring: 18 NVLinks x 25 GB/s x 0.8155); measured 356 GB/s, 97 %: fine"
     assert line in table.render(result).splitlines()
 
@@ -50,7 +54,7 @@ def test_what_is_not_known_is_said(trust, line):
 
 
 def test_other_libraries_have_no_bound():
-    assert "expected" not in from_measured(measured(4, Trust(4, 1, H200), "gloo"), "r").proof
+    assert from_measured(measured(4, Trust(4, 1, H200), "gloo"), "r").proof.expected is None
 
 
 def test_a_figure_above_all_links_is_marked():
@@ -60,20 +64,17 @@ def test_a_figure_above_all_links_is_marked():
 
 
 def node(name, status, way, cause=None):
-    return {"name": name, "status": status, "send": {way: 2}, "receive": {way: 2}, "cause": cause}
+    return GpuDirectNode(name, status, {way: 2}, {way: 2}, cause=cause)
 
 
 def test_nodes_that_are_alike_take_one_line_and_others_one_each():
-    alike = {
-        "gpudirect": {"nodes": [node("a", "proven", "NET/IB/GDRDMA"), node("b", "proven", "NET/IB/GDRDMA")]}
-    }
-    assert trust_lines.lines(alike) == ["GPUDirect RDMA: proven (NET/IB/GDRDMA), on all 2 nodes"]
-    apart = {
-        "gpudirect": {
-            "nodes": [node("a", "proven", "NET/IB/GDRDMA"), node("b", "sockets", "NET/Socket", "why")]
-        }
-    }
-    assert trust_lines.lines(apart) == [
+    fast = node("a", "proven", "NET/IB/GDRDMA")
+    alike = gpudirect.of_nodes((fast, replace(fast, name="b")))
+    assert trust_lines.lines(Proof(gpudirect=alike)) == [
+        "GPUDirect RDMA: proven (NET/IB/GDRDMA), on all 2 nodes"
+    ]
+    apart = gpudirect.of_nodes((fast, node("b", "sockets", "NET/Socket", "why")))
+    assert trust_lines.lines(Proof(gpudirect=apart)) == [
         "GPUDirect RDMA:",
         "  a: proven (NET/IB/GDRDMA)",
         "  b: SOCKETS (NET/Socket): why",
@@ -86,15 +87,19 @@ def test_a_slow_rank_is_named_below_the_scaling_curve():
     point = TrainingPoint(Point(4, 1, 380.0, 0.1), run)
     one = Measured(request(), "nccl", "openmpi", None, (point,), (), (), ())
     result = from_measured(one, "r")
-    assert result.proof["stragglers"]["4"][0]["rank"] == 3
+    assert result.proof.stragglers["4"][0].rank == 3
     assert "straggler with 4 ranks: rank 3 on ?, 20 % below the median of all ranks" in table.render(result)
 
 
 def test_rows_below_a_baseline_are_listed():
-    below = {"np": 4, "size_bytes": 1 << 30, "value": 300.0, "unit": "GB/s", "baseline": 355.0, "loss": 0.155,
-             "allowed": 0.05}  # fmt: skip
-    proof = {"baseline": {"name": "night", "verdict": "below-baseline", "reason": None, "below": [below]}}
-    assert trust_lines.lines(proof) == [
+    below = FigureBelow(
+        np=4, size_bytes=1 << 30, value=300.0, unit="GB/s", baseline=355.0, loss=0.155, allowed=0.05
+    )
+    found = BaselineVerdict(
+        name="night", verdict="below-baseline", reason=None, hint=None, judged=1, figures=1, too_noisy=(),
+        below=(below,),
+    )  # fmt: skip
+    assert trust_lines.lines(Proof(baseline=found)) == [
         "baseline night: below-baseline",
         "  1 GiB, 4 ranks: 300.00 GB/s, 16 % below 355.00 (allowed 5 %)",
     ]

@@ -4,25 +4,27 @@ from dataclasses import replace
 
 from result_documents import collective, slow_rank_training, training
 
+from clusterctl.documents.evidence import GpuDirectNode
+from clusterctl.documents.proof import BaselineVerdict, Proof
 from clusterctl.report import bench_junit
 from clusterctl.report.html import run_page, trust
 from clusterctl.results import baseline
-from clusterctl.trust.gpudirect import NodeProof, Proof
+from clusterctl.trust import gpudirect
 
 FAST, SLOW = {"NET/IB/0/GDRDMA": 8}, {"NET/Socket/0": 4}
 
 
 def with_proof(record, **more):
-    record.document["proof"].update(more)
+    record.document["proof"].update({name: part.model_dump(mode="json") for name, part in more.items()})
     return record
 
 
 def test_a_node_that_lost_the_fast_path_comes_first_with_why():
     nodes = (
-        NodeProof("gpu01", "proven", FAST, FAST, ("dma-buf",)),
-        NodeProof("gpu02", "sockets", SLOW, SLOW, (), "no <libibverbs> here", "install rdma-core"),
+        GpuDirectNode("gpu01", "proven", FAST, FAST, ("dma-buf",)),
+        GpuDirectNode("gpu02", "sockets", SLOW, SLOW, (), "no <libibverbs> here", "install rdma-core"),
     )
-    page = run_page.render(with_proof(collective(), gpudirect=Proof(nodes).document()))
+    page = run_page.render(with_proof(collective(), gpudirect=gpudirect.of_nodes(nodes)))
     assert page.index('<th scope="row">gpu02</th>') < page.index('<th scope="row">gpu01</th>')
     assert '<td class="bad">sockets</td><td>NET/Socket/0 ×4</td>' in page
     assert "no &lt;libibverbs&gt; here. install rdma-core" in page
@@ -47,12 +49,11 @@ def test_a_baseline_that_does_not_hold_says_in_what():
     now = replace(
         now, document={**now.document, "rows": slow}, summary=replace(now.summary, status="below-baseline")
     )
-    found = baseline.compare(known, now.document).document()
-    assert found["verdict"] == "below-baseline" and found["judged"] == len(found["below"]) > 3
+    found = baseline.compare(known, now.document).part()
+    assert found.verdict == "below-baseline" and found.judged == len(found.below) > 3
     page = run_page.render(with_proof(now, baseline=found))
     assert (
-        f"is below the baseline nightly: {found['judged']} figures judged, {len(found['below'])} below it"
-        in page
+        f"is below the baseline nightly: {found.judged} figures judged, {len(found.below)} below it" in page
         and "50.0 %" in page
     )
     assert "busbw at 1 GiB, 4 ranks" in page
@@ -62,10 +63,10 @@ def test_a_baseline_that_does_not_hold_says_in_what():
 
 
 def test_a_baseline_that_holds_is_one_sentence():
-    found = baseline.compare(nightly(), collective().document).document()
+    found = baseline.compare(nightly(), collective().document).part()
     page = run_page.render(with_proof(collective(), baseline=found))
     assert (
-        f"The run meets the baseline nightly: {found['judged']} figures judged, 0 below it" in page
+        f"The run meets the baseline nightly: {found.judged} figures judged, 0 below it" in page
         and "Figures below the baseline" not in page
     )
 
@@ -79,10 +80,9 @@ def test_ranks_that_straggle_are_named_above_the_heat_map():
 
 
 def test_names_keep_their_letters_in_the_baselines_sentence():
-    found = {
-        "name": "nightly",
-        "verdict": "no-match",
-        "reason": "hardware is NVIDIA H200, the nearest has NVIDIA A100",
-    }
-    said = trust.baseline_sentence({"baseline": found})
+    found = BaselineVerdict(
+        name="nightly", verdict="no-match", reason="hardware is NVIDIA H200, the nearest has NVIDIA A100",
+        hint=None, judged=0, figures=0, too_noisy=(), below=(),
+    )  # fmt: skip
+    said = trust.baseline_sentence(Proof(baseline=found))
     assert said.endswith(". Hardware is NVIDIA H200, the nearest has NVIDIA A100.")

@@ -1,12 +1,12 @@
 """Baselines: what is recorded, and when a run is below it."""
 
-import json
 import random
 import statistics
 
 import pytest
 
 from clusterctl.benchmarks.key import configuration_key
+from clusterctl.documents.proof import Proof
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.report.html import trust as html_trust
 from clusterctl.report.text import baseline as baseline_table
@@ -63,9 +63,7 @@ def test_three_equal_repeats_allow_the_floor_and_name_the_rows_below():
     assert [(below.figure.size_bytes, round(below.loss, 3)) for below in found.below] == [(1 << 30, 0.07)]
     assert found.judged == 5
     assert found.notes == ()
-    document = found.document()
-    assert json.loads(json.dumps(document)) == document
-    assert document["below"][0]["allowed"] == 0.05
+    assert found.part().below[0].allowed == 0.05
 
 
 def test_what_may_be_rounding_is_no_loss():
@@ -124,7 +122,7 @@ def test_a_baseline_that_could_never_fail_judges_nothing_and_says_how_many_repea
     assert none.hint == (
         "record about 11 repeats: clusterctl bench ... --repeats 11, then clusterctl results baseline record b"
     )
-    lines = trust_lines.lines({"baseline": found.document()})
+    lines = trust_lines.lines(Proof(baseline=found.part()))
     assert lines == [
         "baseline b: ok (2 of 5 figures judged)",
         "  too noisy to judge: 1 KiB, 64 KiB (the 3 repeats vary by 11.1 %; record about 11 repeats)",
@@ -135,7 +133,7 @@ def test_a_baseline_that_could_never_fail_judges_nothing_and_says_how_many_repea
     ]
     one_more = sweep("n", [0.1] * 3 + [0.0] * 2)
     one_more["rows"].append({"size_bytes": 1 << 40, "busbw_gbps": 12.0})
-    lines = trust_lines.lines({"baseline": compare(known, one_more).document()})
+    lines = trust_lines.lines(Proof(baseline=compare(known, one_more).part()))
     assert lines[:2] == ["baseline b: not-judged (0 of 4 figures judged)", "  not in the baseline: 1024 GiB"]
     assert [line.partition(":")[0].strip() for line in lines[2:]] == ["too noisy to judge"] * 2 + ["hint"]
     assert baseline_table.render(known).splitlines()[3].endswith("too noisy, needs about 11 repeats")
@@ -144,7 +142,7 @@ def test_a_baseline_that_could_never_fail_judges_nothing_and_says_how_many_repea
     assert baseline_table.noisy_lines([(1024, 0.5, 3, wild.needed)]) == [
         "too noisy to judge: 1 KiB (the 3 repeats vary by 50.0 %; even 30 repeats are too few)"
     ]
-    page = html_trust.baseline_sentence({"baseline": none.document()})
+    page = html_trust.baseline_sentence(Proof(baseline=none.part()))
     assert page.startswith(
         "The baseline b cannot judge this run: 0 of 3 figures judged. Too noisy to judge: 1 KiB"
     )

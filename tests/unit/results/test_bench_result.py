@@ -58,7 +58,7 @@ def test_the_key_says_how_the_ranks_were_placed():
     curve = replace(
         training_of(Point(1, 1, 8.0), Point(4, 2, 30.0)), launches=launches, settings={"torch": "2.9"}
     )
-    keys = model.from_measured(curve, "r").proof["keys"]
+    keys = model.from_measured(curve, "r").proof.keys
     assert {np: key["map_by"] for np, key in keys.items()} == {"1": "-", "4": "node"}
 
 
@@ -87,7 +87,7 @@ def test_the_shape_of_a_scaling_curve():
         {"np": 16, "nodes": 2, "efficiency": pytest.approx(0.950611)}
     ]
     assert [rank["host"] for rank in document["proof"]["ranks"]] == ["gpu1", "gpu2"]
-    no_ranks = result.model_copy(update={"proof": {**result.proof, "ranks": []}})
+    no_ranks = result.model_copy(update={"proof": result.proof.model_copy(update={"ranks": ()})})
     assert table.render(no_ranks).splitlines()[1] == "no rank reported its host"
     not_started = no_ranks.model_copy(update={"library": None, "launcher": None, "points": []})
     assert table.render(not_started).splitlines()[0] == "resnet50: no rank was started"

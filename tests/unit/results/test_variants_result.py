@@ -11,6 +11,8 @@ from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.perf_output import Half, Row, Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
+from clusterctl.documents.evidence import Calls, GpuDirectNode, RankPath
+from clusterctl.documents.proof import Proof
 from clusterctl.launch.fast_path import Trust
 from clusterctl.launch.measured import Interleaved, Measured, Repeated, TrainingPoint
 from clusterctl.launch.request import Request
@@ -21,9 +23,9 @@ from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text import variants as variants_table
 from clusterctl.results import record
 from clusterctl.results.variants import from_interleaved, spread
+from clusterctl.trust import gpudirect
 from clusterctl.trust.links import NodeLinks, NvLink
-from clusterctl.trust.paths import RankPath
-from clusterctl.trust.usage import Calls, RankUsage
+from clusterctl.trust.usage import RankUsage
 
 PROOF = (RankProof(0, "gpu1", 7, "cuda:0 H200"), RankProof(1, "gpu1", 8, "cuda:1 H200"))
 ABSENT = Half(None, None, None, None)
@@ -264,7 +266,7 @@ def test_a_variant_with_an_unproven_setting_has_no_figures(first):
     plain = (Variant("nccl", "nccl"), [sweep("nccl", 10.0, 900.0)])
     result = from_interleaved(interleaved(*([refused] if first else [plain, refused]), faults=(fault,)), "r")
     last = result.variants[-1]
-    assert (last.rows, last.points, last.proof["refused"]) == ((), (), fault.message)
+    assert (last.rows, last.points, last.proof.refused) == ((), (), fault.message)
     assert result.status.value == "failed"
     assert (result.rows == ()) is first
     assert fault.message in variants_table.render(result)
@@ -314,13 +316,9 @@ def test_without_variants_the_document_has_none():
 
 
 def test_every_variant_proves_its_own_way(monkeypatch):
-    def node(name, status, way):
-        return {"name": name, "status": status, "send": {way: 2}, "receive": {way: 2}, "cause": None}
-
     def way(status, label):
-        return {
-            "gpudirect": {"status": status, "nodes": [node("a", status, label), node("b", status, label)]}
-        }
+        nodes = tuple(GpuDirectNode(name, status, {label: 2}, {label: 2}) for name in ("a", "b"))
+        return Proof(gpudirect=gpudirect.of_nodes(nodes))
 
     fast, slow = way("proven", "NET/IB/GDRDMA"), way("sockets", "NET/Socket")
     # Of three repeats one fell back: that one is shown.
@@ -352,6 +350,6 @@ def test_the_share_of_the_expected_bandwidth_is_that_of_the_medians():
     # One of three launches took twice the time.
     found = interleaved((Variant("default"), [run(8000.0), run(4000.0), run(4000.0)]))
     result = from_interleaved(found, "run-1")
-    expected = result.variants[0].proof["expected"]
-    assert expected["busbw_gbps"] == pytest.approx((1 << 30) / 4e6, abs=0.01)
-    assert result.proof["expected"] == expected
+    expected = result.variants[0].proof.expected
+    assert expected.busbw_gbps == pytest.approx((1 << 30) / 4e6, abs=0.01)
+    assert result.proof.expected == expected

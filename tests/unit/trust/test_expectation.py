@@ -32,7 +32,7 @@ def test_published_figures(case):
         assert found.share == pytest.approx(case["share"], abs=0.005)
     if found.verdict == "unknown":
         assert found.reason
-    document = expectation.document(found)
+    document = found.model_dump()
     assert document["verdict"] == case["verdict"]
     assert json.loads(json.dumps(document)) == document
 

@@ -42,16 +42,16 @@ GDR = ("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", *channels("NET/IB/
 
 def verdicts(log, nodes=("a", "b"), evidence=None):
     proof = gpudirect.judge(log, nodes, host, evidence)
-    return proof, {node.node: (node.status, node.cause or "") for node in proof.nodes}
+    return proof, {node.name: (node.status, node.cause or "") for node in proof.nodes}
 
 
 def test_proven_on_every_node_and_in_both_directions():
     proof, found = verdicts(log_of(LOGS / "ib-gdr-2.18.6-two-nodes-pxn.log"), ("n1", "n2"))
     assert found == {"n1": ("proven", ""), "n2": ("proven", "")}
     assert proof.status == "proven"
-    assert proof.faults() == ()
-    node = proof.document()["nodes"][0]
-    assert (node["send"], node["receive"]) == ({"NET/IB/GDRDMA": 2}, {"NET/IB/GDRDMA": 2})
+    assert gpudirect.faults(proof) == ()
+    node = proof.nodes[0]
+    assert (node.send, node.receive) == ({"NET/IB/GDRDMA": 2}, {"NET/IB/GDRDMA": 2})
 
 
 def test_a_module_missing_on_one_node_names_that_node():
@@ -59,7 +59,7 @@ def test_a_module_missing_on_one_node_names_that_node():
     assert found["a"] == ("proven", "")
     assert found["b"][0] == "no-gpudirect"
     assert "on this node (mlx5_0), but on other nodes they can" in found["b"][1]
-    fault = proof.faults()[0]
+    fault = gpudirect.faults(proof)[0]
     assert (fault.kind, fault.node) == (FaultKind.SLOW_PATH, "b")
     assert "peermem" in fault.hint
 
@@ -78,7 +78,7 @@ def test_a_gpu_that_no_nic_can_reach_is_said_and_not_held_against_the_node(gpu, 
     there = Evidence(rdma_ports=("rocep1s0f0:1",), peer_memory=(), gpu=gpu)
     proof, found = verdicts(written({"a": lines, "b": lines}), evidence={"a": there, "b": there})
     assert {node[0] for node in found.values()} == {status}
-    assert bool(proof.faults()) == (status == "no-gpudirect")
+    assert bool(gpudirect.faults(proof)) == (status == "no-gpudirect")
     assert proof.status == ("not-used" if status == "unsupported" else "fallen-back")
 
 
@@ -91,7 +91,7 @@ def test_efas_that_reach_no_gpu_are_not_held_against_the_node(machine, status):
     there = Evidence(rdma_ports=("rdmap49s0:1",), peer_memory=(), gpu="NVIDIA L40S", ec2_machine=machine)
     proof, found = verdicts(written({"a": lines, "b": lines}), evidence={"a": there, "b": there})
     assert {node[0] for node in found.values()} == {status}
-    assert bool(proof.faults()) == (status == "no-gpudirect")
+    assert bool(gpudirect.faults(proof)) == (status == "no-gpudirect")
 
 
 def test_recorded_sockets_are_no_failure_where_no_node_has_rdma():
@@ -103,13 +103,13 @@ def test_recorded_sockets_are_no_failure_where_no_node_has_rdma():
     without = {"node0": Evidence(rdma_ports=()), "node1": Evidence(rdma_ports=())}
     proof = gpudirect.judge(log, ("node0", "node1"), node_of, without)
     assert proof.status == "not-used"
-    assert proof.faults() == ()
+    assert gpudirect.faults(proof) == ()
     with_ports = {**without, "node1": Evidence(rdma_ports=("mlx5_0:1",))}
     proof = gpudirect.judge(log, ("node0", "node1"), node_of, with_ports)
     assert [node.status for node in proof.nodes] == ["sockets", "sockets"]
     assert "no RDMA port is active on this node" in proof.nodes[0].cause
     assert "mlx5_0:1: its userspace is not installed" in proof.nodes[1].cause
-    assert "node1 fell back to sockets (NET/Socket)" in proof.faults()[1].message
+    assert "node1 fell back to sockets (NET/Socket)" in gpudirect.faults(proof)[1].message
     unseen = gpudirect.judge(log, ("node0", "node1"), node_of)
     assert unseen.status == "fallen-back"
 
@@ -119,7 +119,7 @@ def test_a_gpu_far_from_its_nic_is_said_and_not_held_against_the_node():
     assert found["vm1"][0] == "too-far"
     assert "(PHB, beyond PXB)" in found["vm1"][1]
     assert proof.status == "not-used"
-    assert proof.faults() == ()
+    assert gpudirect.faults(proof) == ()
 
 
 def test_a_gpu_that_is_near_one_nic_is_not_excused_by_those_it_is_far_from():
@@ -133,7 +133,7 @@ def test_a_gpu_that_is_near_one_nic_is_not_excused_by_those_it_is_far_from():
     proof, found = verdicts(written({"a": lines, "b": lines}))
     assert {status for status, _ in found.values()} == {"no-gpudirect"}
     assert "NCCL_NET_GDR_READ=0" in found["a"][1]
-    assert [fault.node for fault in proof.faults()] == ["a", "b"]
+    assert [fault.node for fault in gpudirect.faults(proof)] == ["a", "b"]
 
 
 SOCKETS = ("NET/IB : No device found.", "NET/Socket : Using [0]eth0:10.0.0.1<0>", *channels("NET/Socket/0"))
@@ -182,8 +182,8 @@ def test_causes(lines, evidence, cause):
     proof, found = verdicts(log, evidence={"b": evidence} if evidence else None)
     assert found["a"] == ("proven", "")
     assert cause in found["b"][1]
-    assert [fault.node for fault in proof.faults()] == ["b"]
-    assert proof.faults()[0].hint
+    assert [fault.node for fault in gpudirect.faults(proof)] == ["b"]
+    assert gpudirect.faults(proof)[0].hint
 
 
 def test_ports_that_are_down_everywhere_are_missed_where_the_inventory_names_them():
@@ -195,7 +195,7 @@ def test_ports_that_are_down_everywhere_are_missed_where_the_inventory_names_the
         "sockets",
         "no port of the inventory's RDMA devices (=mlx5_0) is active",
     )
-    assert proof.faults()[0].hint == "run clusterctl check INVENTORY --only rdma-link"
+    assert gpudirect.faults(proof)[0].hint == "run clusterctl check INVENTORY --only rdma-link"
     none = Evidence(rdma_ports=())
     assert verdicts(log, evidence={"a": none, "b": none})[0].status == "not-used"
 
@@ -216,7 +216,7 @@ def test_what_is_not_known_is_not_proven():
     assert found["b"] == ("unknown", "according to its log it receives nothing from other nodes")
     assert found["c"] == ("unknown", "its ranks wrote no NCCL log")
     assert proof.status == "unknown"
-    assert proof.faults() == ()
+    assert gpudirect.faults(proof) == ()
 
 
 def test_nvlink_between_nodes_needs_no_nic():

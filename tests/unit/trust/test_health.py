@@ -7,6 +7,7 @@ from dataclasses import replace
 import facts_recorded as recorded
 import pytest
 
+from clusterctl.documents.kinds import Effect
 from clusterctl.facts.base import Reading, ReadStatus
 from clusterctl.facts.model.health import (
     Boot,
@@ -21,7 +22,6 @@ from clusterctl.facts.subjects import counters, gpu_health, health
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 from clusterctl.trust.health import fleet, growth, unread
 from clusterctl.vendors import health as table
-from clusterctl.vendors.health import Effect
 
 
 def _case(name: str) -> Health:
@@ -286,12 +286,10 @@ def test_the_fleet_names_nodes_and_says_what_is_missing() -> None:
     )
     found = fleet(before, after)
     assert found.is_doubtful
-    document = found.document()
-    assert [(event["node"], event["place"], event["by"]) for event in document["events"]] == [
-        ("b", "GPU 0", 2)
-    ]
-    assert document["unread"] == [
-        {"node": name, "reason": "error counters were not read: no answer within 20 s"} for name in ("c", "d")
+    part = found.part()
+    assert [(event.node, event.place, event.by) for event in part.events] == [("b", "GPU 0", 2)]
+    assert [(one.node, one.reason) for one in part.unread] == [
+        (name, "error counters were not read: no answer within 20 s") for name in ("c", "d")
     ]
     notes = fleet(HostMap({"a": IDLE}), HostMap({"a": _gpu(counts={"slowed_us_sw_power_cap": 9_000_000})}))
     assert notes.events and not notes.is_doubtful

@@ -2,9 +2,10 @@
 
 import json
 
+from clusterctl.documents.evidence import RankPath
+from clusterctl.documents.proof import Proof
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.trust import paths
-from clusterctl.trust.paths import RankPath
 
 ONE_GPU = "kernel: 2 ranks on one GPU, MPS"
 
@@ -43,7 +44,7 @@ def test_the_tuners_choices_are_read_and_shown_by_runs_of_sizes():
     assert path.chosen == {"all_reduce 2^13": "nccl", "all_reduce 2^15": "nccl"} | {
         f"all_reduce 2^{power}": "packets" for power in (10, 11, 12)
     }
-    (line,) = trust_lines.paths([path.document()])
+    (line,) = trust_lines.paths([path])
     assert line.endswith("; tuned: all_reduce 2^10-2^12 packets, all_reduce 2^13 nccl, all_reduce 2^15 nccl")
 
 
@@ -57,12 +58,12 @@ def test_the_table_has_the_paths_of_cuda_tensors():
     text = f"# Path of rank 0: {ONE_GPU}\n 8 2 float\n# Path of rank 1: {ONE_GPU}\n"
     found = paths.of_table(text)
     assert [(path.rank, path.path) for path in found] == [(0, ONE_GPU), (1, ONE_GPU)]
-    assert trust_lines.paths([path.document() for path in found]) == [f"path of rank 0-1: {ONE_GPU}"]
+    assert trust_lines.paths(found) == [f"path of rank 0-1: {ONE_GPU}"]
 
 
 def test_a_run_in_which_nothing_was_taken_says_why():
     alone = paths.of_reports({0: report((None, "the ranks are on several nodes"), ncclAllReduce=(0, 5))})
-    (line,) = trust_lines.paths([path.document() for path in alone])
+    (line,) = trust_lines.paths(alone)
     assert "took no call (the ranks are on several nodes)" in line
-    (line,) = trust_lines.lines({"paths": []})
+    (line,) = trust_lines.lines(Proof(paths=()))
     assert "did not report" in line

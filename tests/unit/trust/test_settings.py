@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from clusterctl.documents.evidence import RankPath
 from clusterctl.launch.environment import Library
 from clusterctl.trust import settings, usage
 from clusterctl.trust.nccl_log import LogReader
-from clusterctl.trust.paths import RankPath
 from clusterctl.trust.settings import SettingEvidence
 
 LIBRARIES = Library.__args__

@@ -14,7 +14,7 @@ def rates(*values):
 def test_the_slow_rank_is_named_with_its_loss():
     found = find(rates(100, 101, 99, 100, 100, 80, 101, 100))
     assert [(one.rank, one.host, round(one.loss, 2)) for one in found] == [(5, "n1", 0.2)]
-    assert found[0].document()["median_samples_per_s"] == 100
+    assert found[0].part().median_samples_per_s == 100
 
 
 def test_two_slow_ranks_slowest_first():

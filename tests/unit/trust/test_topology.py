@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 from topology_documents import CASES, GRAPHS, HGX, SLOW_CARD
 
+from clusterctl.documents.evidence import NvLinkBundle
 from clusterctl.foreign import NotUnderstood
 from clusterctl.report.text.topology import difference_lines
 from clusterctl.trust.topology import groups, nccl_dump
-from clusterctl.trust.topology.model import NvLinkBundle, pcie
+from clusterctl.trust.topology.model import pcie
 
 FEWER = "NVLinks of GPU 0 to NVSwitch: 16 (others: 18)"
 WHOLE = "Gen5 x16, 400 Gb/s, on the switch of GPU 7, NUMA node 1"
@@ -79,9 +80,9 @@ def test_equal_nodes_are_one_group_and_a_difference_is_named():
     same = nccl_dump.parse_topology(HGX.replace("0xa87cb1", "0xb87cb1").replace("0000:c8:", "0000:c9:"))
     slow = nccl_dump.parse_topology(SLOW_CARD.replace('count="5"', 'count="3"', 1))
     lost = nccl_dump.parse_topology(HGX.replace('<net name="mlx5_7"', '<gone name="mlx5_7"'))
-    found = groups.document({"gpu01": good, "gpu02": slow, "gpu03": same, "gpu04": lost})
-    assert [group["nodes"] for group in found["groups"]] == [["gpu01", "gpu03"], ["gpu02"], ["gpu04"]]
-    assert found["groups"][0]["other_graphs"] == ["gpu03"]
+    found = groups.part({"gpu01": good, "gpu02": slow, "gpu03": same, "gpu04": lost})
+    assert [group.nodes for group in found.groups] == [("gpu01", "gpu03"), ("gpu02",), ("gpu04",)]
+    assert found.groups[0].other_graphs == ("gpu03",)
     assert difference_lines(found) == [
         f"gpu02 differs from gpu[01,03]: mlx5_5: 200 Gb/s (others: 400 Gb/s); {FEWER}",
         f"gpu04 differs from gpu[01,03]: mlx5_7: absent (others: {WHOLE})",
@@ -93,10 +94,10 @@ def test_a_fleet_of_unequal_nodes_stays_small():
         f"gpu{number:02}": nccl_dump.parse_topology(HGX.replace("400000", str(number)))
         for number in range(1, 13)
     }
-    found = groups.document(kinds)
-    assert sum("domains" in group for group in found["groups"]) == groups.MOST_PICTURES
-    assert len(found["differences"]) == 11
-    assert {len(one["parts"]) for one in found["differences"]} == {8}
+    found = groups.part(kinds)
+    assert sum(group.domains is not None for group in found.groups) == groups.MOST_PICTURES
+    assert len(found.differences) == 11
+    assert {len(one.parts) for one in found.differences} == {8}
 
 
 @pytest.mark.parametrize(

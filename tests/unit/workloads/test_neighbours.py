@@ -64,12 +64,12 @@ def test_a_slow_node_is_found_and_its_neighbours_are_not():
     assert found.size_bytes == 4 << 20
     assert [one.best_gbps for one in found.ranks] == [10.0, 10.1, 10.1, 2.1, 10.2, 10.2]
     (slow,) = slow_neighbours.find(found)
-    assert (slow["rank"], slow["host"], slow["gbps"]) == (3, "n3", 2.1)
-    assert slow["loss"] == pytest.approx(0.79, abs=0.01)
+    assert (slow.rank, slow.host, slow.gbps) == (3, "n3", 2.1)
+    assert slow.loss == pytest.approx(0.79, abs=0.01)
 
 
 def test_links_that_differ_by_little_are_no_finding():
-    assert slow_neighbours.find(spoken([10.0, 10.0, 9.3, 9.3, 10.0, 10.0])) == []
+    assert slow_neighbours.find(spoken([10.0, 10.0, 9.3, 9.3, 10.0, 10.0])) == ()
 
 
 def test_a_healthy_program_prints_none_and_that_is_nothing():

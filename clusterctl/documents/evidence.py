@@ -1,0 +1,176 @@
+"""The parts of a proof that stages make and read themselves; without pydantic, so that imports stay quick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from clusterctl.documents.kinds import FaultKind
+
+GpuDirectStatus = Literal[
+    "proven", "sockets", "no-gpudirect", "too-far", "unsupported", "no-rdma", "nvlink", "unknown"
+]
+_FALLEN_BACK: tuple[GpuDirectStatus, ...] = ("sockets", "no-gpudirect")
+
+
+def _as_written(shown: dict[str, Any]) -> None:
+    """Describe in the JSON Schema that every field is always written."""
+    shown["required"] = list(shown["properties"])
+    for field_ in shown["properties"].values():
+        field_.pop("default", None)
+
+
+class _Closed:
+    """An object inside a document; unknown fields are rejected."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "json_schema_extra": _as_written}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault(_Closed):
+    """One thing that is wrong with a run, the rank and node that it concerns, and what to do."""
+
+    kind: FaultKind
+    message: str
+    rank: int | None = None
+    node: str | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankProof(_Closed):
+    """Where one rank ran, as that rank reported it."""
+
+    rank: int
+    host: str
+    pid: int
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankSpeed(_Closed):
+    """The images or sequences per second of a rank, and 1.96 sigma of its windows."""
+
+    rank: int
+    host: str | None
+    samples_per_s: float
+    spread: float
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenNodes(_Closed):
+    """How throughput grows from one node to several with the same number of ranks on each."""
+
+    np: int
+    nodes: int
+    efficiency: float
+
+
+@dataclass(frozen=True, slots=True)
+class GpuDirectNode(_Closed):
+    """One node's verdict: the transports of its channels to other nodes with their counts, and the cause."""
+
+    name: str
+    status: GpuDirectStatus
+    send: Mapping[str, int] = field(default_factory=dict)
+    receive: Mapping[str, int] = field(default_factory=dict)
+    mechanisms: tuple[str, ...] = ()
+    cause: str | None = None
+    hint: str | None = None
+
+    @property
+    def fallen_back(self) -> bool:
+        """Tell whether the run was slow on this node for a reason that can be fixed."""
+        return self.status in _FALLEN_BACK
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSearch(_Closed):
+    """One line of NCCL's search for rings and trees (src/graph/search.cc): GB/s per channel, and path types."""
+
+    pattern: int
+    channels: int
+    intra_gbps: float
+    inter_gbps: float
+    intra_path: str
+    inter_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(_Closed):
+    """The algorithm and protocol that NCCL chose for a collective and size in bytes (subsystem TUNING)."""
+
+    collective: str
+    size_bytes: int
+    algorithm: str
+    protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankPath(_Closed):
+    """One rank's path; ``why``: the reason that NCCL served it alone. Calls are by NCCL's names.
+
+    ``chosen``: who the tuner chose, by the collective and the power of two of bytes: ``all_reduce 2^20``.
+    """
+
+    rank: int
+    path: str | None = None
+    why: str | None = None
+    taken: dict[str, int] = field(default_factory=dict)
+    passed: dict[str, int] = field(default_factory=dict)
+    chosen: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Calls(_Closed):
+    """How many operations of one kind and size in bytes used an algorithm, of those that were looked at."""
+
+    operation: str
+    size_bytes: int
+    algorithm: str
+    calls: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SlowPart(_Closed):
+    """A rail of a node, or a link of two, that was confirmed as slow, as in the document of ``locate``."""
+
+    nodes: tuple[str, ...]
+    place: int
+    interface: str | None
+    ratio: float
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class NvLinkBundle(_Closed):
+    """The NVLinks from one GPU to another GPU or to the NVSwitches."""
+
+    gpu: str
+    to: str
+    links: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelOrder(_Closed):
+    """The order in which channels pass the GPUs of a node, and the cards by which they enter and leave it."""
+
+    gpus: tuple[str, ...]
+    enters: str
+    leaves: str
+    channels: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOfNode(_Closed):
+    """One graph that NCCL chose for a node; GB/s of each channel inside the node and between nodes."""
+
+    name: str
+    channels: int
+    intra_gbps: float | None
+    inter_gbps: float | None
+    intra_path: str
+    inter_path: str
+    orders: tuple[ChannelOrder, ...]
