@@ -86,8 +86,8 @@ class Transport(Protocol):
         ``as_root`` uses sudo unless the login is root already. ``on_line`` is called with each line of standard output
         as it arrives; these lines are not part of the result. A command that runs longer than ``timeout_s`` seconds or
         writes more than ``max_output_bytes`` (None: 64 MiB) is ended, and TransportError (``deadline`` or
-        ``protocol``) is raised. With ``keep_bytes`` no amount of output ends the command: what follows that many bytes
-        of a stream is read, counted and dropped.
+        ``protocol``) is raised. With ``keep_bytes`` what follows that many bytes of a stream is read, counted and
+        dropped, and the command is ended after 256 MiB of that.
         """
 
     def put(self, data: bytes, path: str, *, mode: int = 0o644, as_root: bool = False) -> None:

@@ -22,6 +22,8 @@ from clusterctl.transport.command import shown
 _log = log.get(__name__)
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 _MAX_NOISE_BYTES = 1024 * 1024
+_MAX_CUT_BYTES = 256 * 1024 * 1024
+"""Dropped output after which a command is ended: decrypting more costs seconds of this machine's processor."""
 SUDO_START_TIMEOUT_S = 30.0
 # Python's int() rejects thousands of digits.
 _PROCESS_ID = re.compile(rb"[1-9][0-9]{0,9}")
@@ -175,6 +177,12 @@ class Exchange:
             raise self._failure(
                 FailureKind.PROTOCOL,
                 f"wrote more than {mib:.4g} MiB: {shown(self._argv)}",
+                "write the output to a file on the node instead",
+            )
+        if self._keep is not None and self._stdout_cut + self._stderr_cut > _MAX_CUT_BYTES:
+            raise self._failure(
+                FailureKind.PROTOCOL,
+                f"wrote {_MAX_CUT_BYTES >> 20} MiB more than is kept, and was ended: {shown(self._argv)}",
                 "write the output to a file on the node instead",
             )
         waited_s = self.waited_s

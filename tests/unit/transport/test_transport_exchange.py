@@ -200,6 +200,21 @@ def test_what_sudo_rs_writes_around_the_question_is_left_out(password):
     assert exchange.completed(0).stderr == b"its own [sudo: ] line\n"
 
 
+def test_a_command_is_ended_after_256_mib_that_are_dropped():
+    exchange = Exchange("n", ARGV, keep_bytes=1000)
+    data = b"x" * (16 << 20)
+    for feed in [exchange.feed_stdout, exchange.feed_stderr] * 8:
+        exchange.check()
+        feed(data)
+    exchange.check()
+    exchange.feed_stdout(b"x" * 2001)
+    with pytest.raises(
+        TransportError, match=r"^n: wrote 256 MiB more than is kept, and was ended: "
+    ) as raised:
+        exchange.check()
+    assert raised.value.failure.kind is FailureKind.PROTOCOL
+
+
 def test_a_flood_before_the_start_is_looked_through_once(password):
     exchange = Exchange(
         "n", ARGV, marker="m4rk", prompt="c" * 27 + "f", password=password.of("ops", "n"), may_need_sudo=True
