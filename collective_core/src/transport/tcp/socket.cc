@@ -277,11 +277,10 @@ size_t recv_now(int fd, void* data, size_t size, const std::string& who) {
 
 void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who, const Alarm* alarm) {
   auto* at = static_cast<char*>(data);
-  while (true) {
+  while (size > 0) {
     const size_t got = recv_now(fd, at, size, who);
     at += got;
     size -= got;
-    if (size == 0) return;
     if (got > 0) continue;
     if (deadline.passed()) throw Error(CC_ERROR_TIMEOUT, "no answer from " + who);
     wait_for(fd, POLLIN, deadline.remaining_ms(1000), alarm);
