@@ -36,6 +36,10 @@ verb=bootstrap
 newline='
 '
 
+plain() { [ -f "$1" ] && [ ! -h "$1" ]; } # FILE: a regular file, not a link to one
+
+is_there() { [ -e "$1" ] || [ -h "$1" ]; } # PATH: true for a dangling link as well
+
 record() { # SEQ EVENT [DETAIL]
   case ${3-} in
     '') record_detail= ;;

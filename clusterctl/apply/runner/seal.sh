@@ -4,10 +4,6 @@
 # "- - NAME" stands there while the runner rewrites that file: a power loss in between must not look like damage.
 # Entries of earlier versions have no seal. They are accepted only in a run whose order has no second line either.
 
-plain() { [ -f "$1" ] && [ ! -h "$1" ]; } # FILE: a regular file, not a link to one
-
-is_there() { [ -e "$1" ] || [ -h "$1" ]; } # PATH: true for a dangling link as well
-
 tree_sum() { # PATH: one SHA-256 over types, modes, owners, names, contents and link targets of all files below
   if [ -h "$1" ]; then
     readlink "$1"
