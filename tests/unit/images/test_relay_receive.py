@@ -232,19 +232,26 @@ def test_an_answer_cut_short_makes_no_relay():
     ("section", "text"),
     [
         ("image_distribution", "user -oProxyCommand=touch /tmp/seen;\n"), ("image_distribution", "user a b\n"),
-        ("image_distribution", "zstd\n"), ("addresses", "2: ib0    inet * scope global\n"),
-        ("addresses", "2: ib0    inet 10.0.0.2,10.0.0.3 scope global\n"),
-        ("session", "connection 10.0.0.9 5000 -oX=y 22\n"), ("key", 'ssh-ed25519 AAAA" command="x'), ("key", "AAAA"),
+        ("image_distribution", "zstd\n"), ("key", 'ssh-ed25519 AAAA" command="x'), ("key", "AAAA"),
         ("session", "host-key @cert-authority * ssh-ed25519 AAAA\n"),
     ],
 )  # fmt: skip
 def test_what_a_node_says_of_itself_is_no_option_and_no_pattern_on_others(section, text):
-    node = Node(name="n1", address="10.0.0.2", socket_ifname="ib0" if section == "addresses" else None)
+    node = Node(name="n1", address="10.0.0.2")
     with pytest.raises(ImageError, match="has characters that are not passed to other nodes"):
         if section == "key":
             relay_of({}, node, key=text)
         else:
             relay_of({section: text}, node)
+
+
+@pytest.mark.parametrize("address", ["*", "10.0.0.2,10.0.0.3", "-oX=y"])
+def test_what_is_no_address_is_not_read(address):
+    node = Node(name="n1", address="10.0.0.2", socket_ifname="ib0")
+    there = relay_of({"addresses": f"2: ib0    inet {address} scope global\n"}, node)
+    assert there.address == relay_of({}, Node(name="n1", address="10.0.0.2")).address
+    with pytest.raises(ImageError, match="n1 gave a malformed answer"):
+        relay_of({"session": f"connection 10.0.0.9 5000 {address} 22\n"}, node)
 
 
 def test_a_node_is_prepared_once_for_a_token(tmp_path, monkeypatch):
