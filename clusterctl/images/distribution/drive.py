@@ -285,8 +285,8 @@ class Drive:
     ) -> tuple[Failure, str | None]:
         """Check the target from this machine: an unreachable or full target is at fault itself.
 
-        The check also ends another sender there, of which neither of the two is guilty. The source reports it, so
-        that it is believed once.
+        The check also ends another sender there. That there was one is the fault of neither end, but only the source
+        reports it, so this counts at the first try only.
         """
         if "no space left" in error.message.lower():
             hint = "free space on it, and run it again"

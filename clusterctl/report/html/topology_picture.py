@@ -104,7 +104,7 @@ class _Columns:
         x = _DOMAIN + _LINK + level * (_SWITCH + _LINK) if switch else self._leaf
         if switch:
             top = self.bottom
-            rows = [self._part(one, level + 1, x + _SWITCH) for one in (part.below or ())]
+            rows = [self._part(one, level + 1, x + _SWITCH) for one in part.below or ()]
             if not rows:
                 self.bottom += _ROW
             y = (top + self.bottom) / 2
@@ -191,7 +191,7 @@ class _Tree:
             nvlinks = f"{count} NVLinks" if count else ""
             said = ", ".join(word for word in (_link(part), nvlinks) if word)
             self.parts.append(tag("text", said, x=x + width + 6, y=y + 4.5, class_=f"wire{odd}"))
-            self._below((part.below or ()), level + 1, y)
+            self._below(part.below or (), level + 1, y)
 
 
 def _levels(part: TopologyPart) -> int:

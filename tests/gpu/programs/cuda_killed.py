@@ -1,4 +1,4 @@
-"""Ranks of which the last one is killed or stopped at a random moment, again and again.
+"""Kill or stop the last of several ranks at random moments, and check what the other ranks read.
 
 argv: how many moments, and a seed. CCORE_CUDA_PATH chooses the path. The ranks of a moment are forked from this
 process, which has imported torch but uses no GPU, so that a moment takes a second. They call random collectives and

@@ -57,7 +57,7 @@ def test_a_relay_that_counts_in_words_is_its_own_failure(text):
 def test_a_container_is_at_one_address_and_at_no_pattern(address):
     node = Node(name="n1", address="10.0.0.1", socket_ifname="ib0")
     texts = {"network": "ib0/operstate:up\n", "addresses": f"2: ib0    inet {address} scope global\n"}
-    # What is no address is not read at all, as without the program ip.
+    # Facts leave out a word that is not an IP address, as on a node without the program ip.
     assert found.of_facts(node, facts_of(texts, subjects=found.READS), None).address == node.address
 
 

@@ -28,9 +28,8 @@ typedef struct cc_cuda cc_cuda;
 /* How the ranks of a handle reach each other. Decided at creation, equal on all ranks. */
 typedef enum cc_cuda_path CC_INT_ENUM {
   CC_CUDA_PATH_AUTO = 0,
-  CC_CUDA_PATH_STREAM =
-      1, /* one GPU shared by processes without MPS: streams wait in their front end, nothing spins; the
-                               CPUs add small data */
+  /* one GPU shared by processes without MPS: streams wait in their front end, nothing spins; the CPUs add small data */
+  CC_CUDA_PATH_STREAM = 1,
   CC_CUDA_PATH_KERNEL = 2, /* one GPU with MPS or one process, or peers with P2P: kernels that wait for peers' words */
   CC_CUDA_PATH_HOST = 3 /* no peer access: through pinned host memory that all ranks map */
 } cc_cuda_path;

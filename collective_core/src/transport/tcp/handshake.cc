@@ -106,7 +106,7 @@ bool Introduction::receive(void* data, size_t size) {
 void Introduction::answer() {
   if (challenge_.magic != kMagic) {
     const std::string version = as_other_version(challenge_.magic);
-    if (version.empty()) throw Error(CC_ERROR_REMOTE, who_ + " is no collective_core process");
+    if (version.empty()) throw Error(CC_ERROR_REMOTE, who_ + " is not a collective_core process");
     // So that it can say why this rank is missing; if that fails, it cannot.
     if (send(fd_, &kMagic, sizeof kMagic, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) log(LogLevel::info, "it is gone already");
     throw Error(CC_ERROR_REMOTE, who_ + " " + version);

@@ -74,7 +74,7 @@ class ConnectionReset : public Error {
 // Throw CC_ERROR_TIMEOUT, CC_ERROR_REMOTE (closed by the other side; ConnectionReset if not in order) or CC_ERROR_SYSTEM; `who` goes in the
 // text.
 void send_all(int fd, const void* data, size_t size, const Deadline& deadline, const std::string& who);
-// What has arrived, at most size bytes, of which there is one at least (0: nothing yet). Throws as recv_all().
+// Returns how many bytes it has read, 0 if none has arrived yet. size is at least 1. Throws as recv_all().
 size_t recv_now(int fd, void* data, size_t size, const std::string& who);
 void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who,
               const Alarm* alarm = nullptr);
