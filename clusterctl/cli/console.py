@@ -167,7 +167,10 @@ def confirm(question: str) -> bool:
     with AREA.paused():
         sys.stderr.write(visible(f"{question} [y/N] "))
         sys.stderr.flush()
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        line = sys.stdin.readline()
+        if not line:  # Ctrl-D: the question's line has no end yet
+            sys.stderr.write("\n")
+        return line.strip().lower() in ("y", "yes")
 
 
 def is_attended() -> bool:

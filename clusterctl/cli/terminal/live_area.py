@@ -20,6 +20,8 @@ from clusterctl.cli.terminal.streams import abandon, encodable
 
 PERIOD_S = 0.25
 _MOST_LINES = 12
+_ECHO = "^C"
+"""What a terminal writes at the cursor when it interrupts: behind a full line, a new line that no redraw erases."""
 
 
 class LineSource(Protocol):
@@ -106,10 +108,12 @@ class LiveArea:
             return []
         size = shutil.get_terminal_size()
         height = max(1, min(_MOST_LINES, size.lines - 1))
-        lines = [line for source in self._sources for line in source.lines(max(1, size.columns - 1), height)][
-            :height
-        ]
-        return [_painted(line) for line in lines] if color.wanted(sys.stderr) else lines
+        width = max(1, size.columns - 1)
+        lines = [line for source in self._sources for line in source.lines(width, height)][:height]
+        is_full = bool(lines) and len(lines[-1]) + len(_ECHO) > width
+        lines = [_painted(line) for line in lines] if color.wanted(sys.stderr) else lines
+        # The echo then overwrites the line's first columns.
+        return [*lines[:-1], lines[-1] + "\r"] if is_full else lines
 
     def _draw(self, lines: list[str]) -> None:
         if lines == self._drawn:

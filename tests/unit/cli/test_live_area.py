@@ -60,3 +60,23 @@ def test_lines_are_erased_before_a_message_and_at_the_end(monkeypatch: pytest.Mo
     erased = "\r\x1b[1A\x1b[J"
     lines = "first of two\nsecond of two"
     assert screen.getvalue() == f"{lines}{erased}a message\n{lines}{erased}"
+
+
+@pytest.mark.parametrize(("length", "end"), [(77, ""), (78, "\r"), (79, "\r")])
+def test_ctrl_c_is_echoed_inside_the_last_line(
+    monkeypatch: pytest.MonkeyPatch, length: int, end: str
+) -> None:
+    screen = terminal(monkeypatch)
+
+    class Wide(Source):
+        def lines(self, width: int, height: int) -> list[str]:
+            super().lines(width, height)
+            return ["first", "x" * length]
+
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(live_area, "_in_foreground", lambda: True)
+    area, source = LiveArea(), Wide()
+    area.add(source)
+    assert source.drawn.wait(60)
+    area.remove(source)
+    assert screen.getvalue() == "first\n" + "x" * length + end + "\r\x1b[1A\x1b[J"
