@@ -35,7 +35,7 @@ from clusterctl.inventory.model import Node
 from clusterctl.launch import leftovers, readiness
 from clusterctl.launch.run import Runner
 from clusterctl.transport.answers import understanding
-from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, TransportError
+from clusterctl.transport.base import Failure, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
 from clusterctl.transport.kept import Kept
 from clusterctl.workloads.archive import ARCHIVE, build
@@ -127,10 +127,7 @@ class AcceptEngine:
                 values=readiness.values(node, self._settings.known_hosts, "all_reduce_perf"),
             )  # fmt: skip
             found = transport.run(("sh",), stdin=survey.script(tools), timeout_s=_SHORT_S)
-            if not leftovers.claim(transport, self._directory, self._controller):
-                message = f"{node.name}: cannot make {self._directory}"
-                hint = "free space in /tmp, and let the login user create directories there"
-                raise TransportError(Failure(FailureKind.ERROR, message, hint))
+            leftovers.claim(transport, self._directory, self._controller)
             with understanding(node.name, "what it has"):
                 programs = survey.parse(found.text)
             ready = ReadyNode(node, facts, programs, self._directory, self._token)

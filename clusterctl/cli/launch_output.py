@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from clusterctl.wording import counted
+
 if TYPE_CHECKING:
     from clusterctl.launch.base import LaunchPlan
 
@@ -19,7 +21,7 @@ def text(launches: Sequence[LaunchPlan]) -> str:
     lines: list[str] = []
     for plan in launches:
         placed = ", ".join(f"{p.node} x{p.ranks}" for p in plan.placements)
-        lines += [f"# {plan.np} rank(s): {placed}", shell.line(plan.argv)]
+        lines += [f"# {counted(plan.np, 'rank')}: {placed}", shell.line(plan.argv)]
         for name, data in plan.files.items():
             lines.append(f"# {plan.directory}/{name}" + (" (part of clusterctl)" if _program(name) else ":"))
             if not _program(name):

@@ -55,5 +55,4 @@ def assumed(
         host_keys=(),
         identity=node.identity_file,
         known_hosts=node.known_hosts,
-        fault=None,
     )

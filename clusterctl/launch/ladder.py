@@ -14,6 +14,7 @@ from typing import Any, Literal
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.collective import CollectiveSweep
 from clusterctl.benchmarks.sweep_sizes import check_sizes
+from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.launch import failure
 from clusterctl.launch.base import LaunchPlan
@@ -23,6 +24,7 @@ from clusterctl.launch.plan import plan
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
+from clusterctl.wording import counted
 from clusterctl.workloads.archive import ARCHIVE, build
 
 RungStatus = Literal["ok", "failed", "not-needed", "not-reached"]
@@ -85,7 +87,7 @@ class Ladder:
 
     def _climb(self) -> None:
         answers, faults = self._runner.prepare({ARCHIVE: build()}, f"{_COLLECTIVE}_perf")
-        self._rung(faults, f"{len(answers)} node(s)")
+        self._rung(faults, counted(len(answers), "node"))
         chosen = plan(self._request, answers, self._runner.identity())
         launcher, program = chosen.launcher, chosen.program
         self._launcher, self._library = launcher.name, chosen.library
@@ -94,7 +96,7 @@ class Ladder:
         named = chosen.launch(chosen.np, ("uname", "-n"))
         self._mesh(named, chosen.answers)
         hosts = self._ranks_start(named)
-        self._rung((), f"{chosen.np} rank(s): {hosts}")
+        self._rung((), f"{counted(chosen.np, 'rank')}: {hosts}")
         self._eight_bytes(chosen.launch(chosen.np, _SWEEP.argv(program.words), number=1))
 
     def _mesh(self, plan: LaunchPlan, answers: Sequence[Readiness]) -> None:
@@ -104,7 +106,7 @@ class Ladder:
             self._rungs += [Rung(RUNGS[2], "not-needed", why), Rung(RUNGS[3], "not-needed", why)]
             return
         mesh = self._runner.check_mesh(plan)
-        self._rung(mesh.faults, f"from {plan.placements[0].node} to {peers} peer(s)")
+        self._rung(mesh.faults, f"from {plan.placements[0].node} to {counted(peers, 'peer')}")
         by_rdma = {answer.node.name for answer in answers if answer.evidence.rdma_ports}
         low = {node: limit for node, limit in mesh.memlock.items() if limit != "unlimited"}
         faults = tuple(
@@ -118,9 +120,13 @@ class Ladder:
             for node, limit in low.items()
             if node in by_rdma
         )
-        said = [f"{limit} KiB on {node}" for node, limit in low.items()]
-        said += [f"unknown on {p.node}" for p in plan.placements if p.node not in mesh.memlock]
-        words = ", ".join(said) or "unlimited"
+        unread = [p.node for p in plan.placements if p.node not in mesh.memlock]
+        said = [
+            *((f"{limit} KiB", node) for node, limit in low.items()),
+            *(("unknown", node) for node in unread),
+        ]
+        words = ", ".join(f"{text} on {nodeset.fold(nodes)}" for text, nodes in grouped(said).items())
+        words = words or "unlimited"
         self._rung(
             faults, words + ("; enough, because these nodes use no RDMA device" if low and not faults else "")
         )

@@ -12,12 +12,14 @@ from pathlib import Path
 
 from clusterctl.inventory.model import Node
 from clusterctl.launch import processes
-from clusterctl.transport.base import HostMap, Transport
+from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, TransportError
 from clusterctl.transport.fanout import fan_out
 
 PREFIX = "/tmp/clusterctl-"
 _TIMEOUT_S = 60.0
 _GRACE_S = 2.0
+_MOST_SHOWN = 200
+"""Characters of a node's error that are shown."""
 # If a run's controller cannot be checked from here, the run is considered dead when its directory is this old.
 _OLD_MINUTES = 7 * 24 * 60
 _TOKEN = re.compile(r"[0-9a-f]{16}")
@@ -64,17 +66,24 @@ def this_controller() -> Controller:
         return Controller(host, "-", "-", os.getpid(), 0)
 
 
-def claim(transport: Transport, directory: str, controller: Controller) -> bool:
-    """Create a launch directory with its lease on a node and remove what dead runs left; False if it was impossible."""
+def claim(transport: Transport, directory: str, controller: Controller) -> None:
+    """Create a launch directory with its lease on a node, and remove what dead runs left.
+
+    Raises TransportError with the node's own words (read-only file system, no space) if that is impossible.
+    """
     # The directory may exist and be ours: nodes may share a file system, and the name is random.
     made = (
         f"umask 077\nDIRECTORY={shlex.quote(directory)}\n"
-        'mkdir "$DIRECTORY" 2>/dev/null || [ -O "$DIRECTORY" ] || exit 1\n'
-        f'printf "%s\\n" {shlex.quote(controller.lease)} >"$DIRECTORY/lease"\nexit 0\n'
+        'why=$(mkdir "$DIRECTORY" 2>&1) || [ -O "$DIRECTORY" ] || { printf "%s" "$why" >&2; exit 1; }\n'
+        f'printf "%s\\n" {shlex.quote(controller.lease)} >"$DIRECTORY/lease"\n'
     )
     done = transport.run(("sh", "-s"), stdin=(LIST + made).encode(), timeout_s=_TIMEOUT_S)
     remove(transport, dead(done.text.splitlines(), controller))
-    return done.returncode == 0
+    if done.returncode != 0:
+        why = done.stderr.decode(errors="replace").strip().rpartition(": ")[2][:_MOST_SHOWN]
+        message = f"cannot make {directory}" + (f": {why}" if why else "")
+        hint = "free space in /tmp, and let the login user create directories there"
+        raise TransportError(Failure(FailureKind.ERROR, f"{transport.node}: {message}", hint))
 
 
 def dead(said: Iterable[str], here: Controller) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from clusterctl.launch.identity import LaunchIdentity
 from clusterctl.launch.preflight import Needs, Readiness
 from clusterctl.launch.request import Request
 from clusterctl.trust import paths
+from clusterctl.wording import counted
 from clusterctl.workloads.archive import ARCHIVE
 from clusterctl.workloads.shared_gpu import SHARE_GPUS
 
@@ -136,8 +137,8 @@ class RequestPlan:
         if np <= slots:
             return None
         if self.on_gpus:
-            return f"{np} ranks share {slots} GPU(s), so the figures are not those of as many GPUs"
-        return f"{np} ranks share {slots} core(s), so the figures are low and not meaningful"
+            return f"{np} ranks share {counted(slots, 'GPU')}, so the figures are not those of as many GPUs"
+        return f"{np} ranks share {counted(slots, 'core')}, so the figures are low and not meaningful"
 
     def launches(self) -> tuple[LaunchPlan, ...]:
         """Return the launches in their order: one for a collective, one for each point of a training."""

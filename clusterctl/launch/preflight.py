@@ -71,7 +71,6 @@ class Readiness:
     """The host keys that the other nodes shall expect: type and key."""
     identity: str | None
     known_hosts: str | None
-    fault: str | None
     cpu_model: str | None = None
     srun: str | None = None
     slurm_nodes: tuple[str, ...] = ()
@@ -224,8 +223,6 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
     def missing(message: str, hint: str) -> None:
         faults.append(Fault(FaultKind.MISSING_PROGRAM, f"{node.name}: {message}", node=node.name, hint=hint))
 
-    if answer.fault is not None:
-        missing(answer.fault, "make sure that the user may create directories in /tmp")
     if node.socket_ifname and answer.interface is None:
         missing(
             f"network interface {interface_of(node)} not found; the node has: {answer.interfaces}",
@@ -284,7 +281,9 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
         )
     if needs.collective_core and answer.core_perf is None:
         missing(
-            f"collective_core is not installed for {answer.python or node.python or 'python3'}",
+            f"collective_core is not installed for {answer.python}"
+            if answer.python
+            else f"{node.python or 'python3'} not found, which would have collective_core",
             f"{_install_core(answer)}; or {needs.collective_core}",
         )
     if needs.perf and answer.perf is None and (node.all_reduce_perf or answer.core_perf is None):

@@ -48,10 +48,8 @@ def values(
     }
 
 
-def of_facts(
-    node: Node, facts: NodeFacts, fault: str | None = None, host_key: str | None = None
-) -> Readiness:
-    """Return what a launch uses of a node's facts of ``READS``; ``fault``: why its directory cannot be created.
+def of_facts(node: Node, facts: NodeFacts, host_key: str | None = None) -> Readiness:
+    """Return what a launch uses of a node's facts of ``READS``.
 
     ``host_key`` is the one that the controller verified at its login, as ``type base64``; None without a login.
     Raise LaunchError if these facts are incomplete or malformed, or if ``socket_ifname`` only excludes an interface.
@@ -96,7 +94,6 @@ def of_facts(
         identity=programs.identity,
         known_hosts=programs.known_hosts,
         mesh_keys=_own_first(programs.mesh_keys, node),
-        fault=fault,
         cpu_model=_cpu_model(facts.cpu.topology.value),
         srun=programs.srun,
         slurm_nodes=programs.slurm_nodes,

@@ -132,15 +132,12 @@ class Runner:
             # Nothing of what a launch reads needs root.
             facts = gather(transport, node, _PROBE_TIMEOUT_S, subjects=self.reads, values=values, sudo=False)
             gathered[node.name] = facts
-            fault = None
             self._touched[node.name] = node
-            if not leftovers.claim(transport, self.directory, self._controller):
-                fault = f"cannot make {self.directory}"
+            leftovers.claim(transport, self.directory, self._controller)
             with understanding(node.name, "what it has"):
-                answer = readiness.of_facts(node, facts, fault, transport.host_key)
-            if fault is None:
-                for name, data in staged.items():
-                    transport.put(data, f"{self.directory}/{name}", mode=0o600)
+                answer = readiness.of_facts(node, facts, transport.host_key)
+            for name, data in staged.items():
+                transport.put(data, f"{self.directory}/{name}", mode=0o600)
             return answer
 
         self.viewer.probing([node.name for node in self._nodes])
@@ -155,7 +152,7 @@ class Runner:
         faults = tuple(
             Fault(
                 FaultKind.NODE_UNREACHABLE,
-                f"{name} cannot be used: {failure.message}",
+                f"{name} cannot be used: {failure.message.removeprefix(f'{name}: ')}",
                 node=name,
                 hint=failure.hint or "fix the node",
             )

@@ -16,6 +16,7 @@ from clusterctl.errors import UsageError
 from clusterctl.results import noise
 from clusterctl.results.noise import Scatter
 from clusterctl.results.record import Record, Summary
+from clusterctl.wording import counted
 
 MAX_RUNS = 12
 # Programs print times with two decimals.
@@ -107,7 +108,7 @@ class _Measured:
 def compare(records: Sequence[Record]) -> Comparison:
     """Return the runs compared with the first; UsageError for runs without a common figure."""
     if not 2 <= len(records) <= MAX_RUNS:
-        raise UsageError(f"{len(records)} run(s) to compare", hint=f"name 2 to {MAX_RUNS} runs")
+        raise UsageError(f"{counted(len(records), 'run')} to compare", hint=f"name 2 to {MAX_RUNS} runs")
     kinds = {record.summary.run: _kind(record) for record in records}
     for run, kind in kinds.items():
         if kind is None:

@@ -224,7 +224,7 @@ class Nodes:
             mpirun_version=VERSIONS[self.command], python=node.python, python_version="3.11.9", torch="2.9.1",
             perf=sibling(node.all_reduce_perf or "", program) or None,
             core_perf=f"/usr/lib/core/{program}", ports=frozenset({22, 111, 20005}),
-            host_keys=("ssh-ed25519 AAAA",), identity=None, known_hosts=None, fault=None, cpu_model="some CPU",
+            host_keys=("ssh-ed25519 AAAA",), identity=None, known_hosts=None, cpu_model="some CPU",
             nccl=("2.28.9",), srun="/usr/bin/srun", slurm_nodes=("a", "b", "gpu1", "gpu2"),
         )  # fmt: skip
 

@@ -38,7 +38,7 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     if as_json:
         console.emit_json(found)
     else:
-        console.data(table(climbed))
+        console.data(table(climbed), wrap=True)
     for hint in fault_hints(climbed.faults):
         console.talk(f"hint: {hint}")
     say_without(climbed.faults, session.inventory.nodes)

@@ -384,9 +384,11 @@ def _text(
     ]
     lost = {**result.verdicts.failures, **_failures(result)}
     new = {name: failure for name, failure in lost.items() if name not in prepared.verdicts.failures}
+    # Beside a plan without steps, the same table has been printed.
+    seen = prepared.plan.is_empty and result.verdicts.values_by_node == prepared.verdicts.values_by_node
     blocks = [
         shown.applied(result),
-        folded(result.verdicts, console.width()),
+        "" if seen else folded(result.verdicts, console.width()),
         wrapped_message("\n".join([*step_lines(told), *failure_lines(new)]), console.width()),
         "\n".join(
             filter(None, (last_line(document, result), ready_line(document), f"run folder: {run.path}"))

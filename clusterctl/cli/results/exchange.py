@@ -14,6 +14,7 @@ from clusterctl.cli import options as cli
 from clusterctl.cli.results.runs import Filters, say_damaged
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.inventory.user_paths import is_folder
+from clusterctl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,5 +138,5 @@ def import_runs(
     if as_json:
         imported = tuple(one.summary.run for one in records)
         console.emit_json(ResultsImport(imported=imported, refused=tuple(refused)).document())
-    console.talk(f"{path}: {len(records)} run(s) imported")
+    console.talk(f"{path}: {counted(len(records), 'run')} imported")
     raise typer.Exit(0 if records and not refused else 1)

@@ -61,7 +61,7 @@ def list_runs(
         console.emit_json(Runs(runs=entries).document())
         return
     if entries:
-        console.data(run_list.render(entries, console.width()), look="runs")
+        console.data(run_list.render(entries, console.width()), look="runs", wrap=True)
     else:
         console.talk(f"{root} has no {'matching run' if verb or since else 'run yet'}")
     if len(shown) < len(found):

@@ -84,7 +84,9 @@ def undo(
         read = work.list if each or wanted is not None else work.list_newest
         outcomes = read(nodes, LiveNodes(progress))
         session.refuse_wrong_password()
-        progress.done = f"Read the journals of {share(len(outcomes.values_by_node), len(nodes), 'node')}"
+        progress.done = (
+            f"Read the journals of {share(len(nodes) - len(_failures(outcomes)), len(nodes), 'node')}"
+        )
     if run is not None and wanted is not None:
         refuse_unknown(wanted, outcomes, Path(run), runs / wanted)
     undone = {

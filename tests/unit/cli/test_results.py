@@ -121,7 +121,7 @@ def test_a_lost_database_is_made_again_from_the_run_folders(runs, capsys):
         before = [results.get(one.run) for one in results.runs()]
     (runs / FILE).unlink()
     code, _, err = call(capsys, "import", str(runs))
-    assert code == 0 and "3 run(s) imported" in err
+    assert code == 0 and "3 runs imported" in err
     with Store.open(runs) as results:
         after = [results.get(one.run) for one in results.runs()]
     assert [one.document for one in after] == [one.document for one in before]

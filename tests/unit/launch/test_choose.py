@@ -19,7 +19,7 @@ READY = {
     "ssh_accepted_on": None, "ssh_port": 22, "mpirun": "/usr/bin/mpirun",
     "mpirun_version": "mpirun (Open MPI) 4.1.4", "python": "/usr/bin/python3", "python_version": "3.11",
     "torch": "2.4", "perf": None, "core_perf": None, "ports": frozenset(), "host_keys": (), "identity": None,
-    "known_hosts": None, "fault": None,
+    "known_hosts": None,
 }  # fmt: skip
 
 
@@ -183,11 +183,11 @@ def test_many_ranks_on_few_cores_are_announced():
     found = planned(
         Request(None, {}, 200, None, "gloo", None, None, 60.0), [ready()], LaunchIdentity.new("t", "f")
     )
-    assert found.notes() == ("200 ranks share 4 core(s), so the figures are low and not meaningful",)
+    assert found.notes() == ("200 ranks share 4 cores, so the figures are low and not meaningful",)
     gpu = [ready(found={"gpus": 1})]
     shared = Request(None, {}, 2, None, "gloo", None, None, 60.0, oversubscribe=True)
     (note,) = planned(shared, gpu, LaunchIdentity.new("t", "f")).notes()
-    assert note == "2 ranks share 1 GPU(s), so the figures are not those of as many GPUs"
+    assert note == "2 ranks share 1 GPU, so the figures are not those of as many GPUs"
 
 
 def test_ccore_without_collective_core_and_torch_asks_for_the_smaller_one():
@@ -197,6 +197,9 @@ def test_ccore_without_collective_core_and_torch_asks_for_the_smaller_one():
     (fault,) = planned(asked, [bare], LaunchIdentity.new("t0ken", "f00d")).unmet()
     assert fault.message.startswith("n1: collective_core is not installed for ")
     assert "run clusterctl bootstrap INVENTORY --only python; or choose --library gloo" in fault.hint
+    empty = ready(found={"torch": None, "core_perf": None, "python": None})
+    (fault,) = planned(asked, [empty], LaunchIdentity.new("t0ken", "f00d")).unmet()
+    assert fault.message == "n1: python3 not found, which would have collective_core"
 
 
 def test_nccl_without_a_gpu_is_refused_before_a_rank_starts():

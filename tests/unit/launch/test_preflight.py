@@ -12,6 +12,7 @@ from clusterctl.facts.base import ReadStatus
 from clusterctl.inventory.model import Node
 from clusterctl.launch import preflight, readiness
 from clusterctl.launch.preflight import Needs
+from clusterctl.transport.base import TransportError
 
 
 @pytest.fixture
@@ -25,7 +26,6 @@ def test_this_machine_answers(here, tmp_path):
     assert here.cores >= 1
     assert (here.interface, here.interface_address) == ("lo", "127.0.0.1")
     assert (tmp_path / "launch").stat().st_mode & 0o777 == 0o700
-    assert here.fault is None
     assert preflight.judge([here], Needs(torch=True)) == ()
 
 
@@ -71,9 +71,9 @@ def test_an_address_of_ipv6_is_not_the_interfaces_address():
 
 
 def test_a_folder_that_cannot_be_made_is_a_fault(tmp_path):
-    there = this_machine(Node(name="n", address="n"), tmp_path / "no" / "such" / "place")
-    (fault,) = preflight.judge([there], Needs())
-    assert "cannot make" in fault.message
+    place = tmp_path / "no" / "such" / "place"
+    with pytest.raises(TransportError, match=f"^n: cannot make {place}: No such file or directory$"):
+        this_machine(Node(name="n", address="n"), place)
 
 
 @pytest.mark.parametrize(

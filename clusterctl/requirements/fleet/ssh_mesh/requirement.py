@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl import resources
+from clusterctl.inventory import nodeset
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status, switched_off
 from clusterctl.requirements.fleet.ssh_mesh import limits
@@ -136,8 +137,8 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     changes = _changes(facts, node, login, need)
     if need.lost and changes:
         reasons.append(
-            f"{some(need.lost)} not checked in this run, and the files are too long to keep the existing entries: "
-            "check all nodes together once"
+            f"{nodeset.fold(need.lost)} not checked in this run, and the files are too long to keep the existing "
+            "entries: check all nodes together once"
         )
     elif changes and need.size < 2:
         reasons += ["no other node has a key yet"] if len(others) > 1 else []
@@ -145,10 +146,10 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         paths = some([step.path for step in changes])
         reasons.append(f"missing or outdated entries for the {need.size} nodes: {paths}")
     if need.waiting:
-        reasons.append(f"waiting for {some(need.waiting)}")
+        reasons.append(f"waiting for {nodeset.fold(need.waiting)}")
     gone = _gone(facts, node, others) if changes else []
     if gone:
-        reasons.append(f"{some(gone)} left the inventory, but can still log in")
+        reasons.append(f"{nodeset.fold(gone)} left the inventory, but can still log in")
     if reasons:
         possible = not need.lost and (need.size > 1 or bool(gone))
         now = changes if possible else ()
@@ -163,7 +164,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
             now,
             follows=NAME if is_later else "",
         )
-    unseen = f" ({some(need.kept)} not checked in this run)" if need.kept else ""
+    unseen = f" ({nodeset.fold(need.kept)} not checked in this run)" if need.kept else ""
     return Decision(
         NAME, Status.MET, f"{need.size} nodes can log in to each other{unseen}", evidence, warnings
     )
