@@ -69,6 +69,7 @@ PciSelector = Annotated[
 ]
 # These texts must not begin with '-': they become words of command lines, where they would be taken for options.
 _ZONE = re.compile(r"[0-9A-Za-z._:-]{0,15}")
+_SPAN = re.compile(r"([0-9]+\.[0-9]+\.[0-9]+\.)([0-9]+)-([0-9]+)")
 _NUMBERS = re.compile(r"[0-9]+(\.[0-9]*)+$")
 
 
@@ -85,6 +86,8 @@ def address_problem(text: str) -> str | None:
             IPv6Address(text)
         elif _NUMBERS.match(text):
             IPv4Address(text)
+        elif span := _SPAN.fullmatch(text):
+            return f"{text!r} is not a valid address; write a range as {span[1]}[{span[2]}-{span[3]}]"
     except AddressValueError:
         port = text.partition(":")[2]
         if text.count(":") == 1:

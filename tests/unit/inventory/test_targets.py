@@ -40,6 +40,7 @@ def test_targets_are_nodes(text: str, nodes: list[tuple[object, ...]]) -> None:
         ("root@gpu:99999", "the port must be a number from 1 to 65535"),
         ("root@gpu:ssh", "the port must be a number from 1 to 65535"),
         ("root@10.0.0.010", "remove the leading zeros"),
+        ("root@10.0.0.1-4", "write a range as 10.0.0.[1-4]"),
         ("root@a,,root@b", "empty name"),
         ("root@a,admin@a", "the node a port 22 is given 2 times"),
         ("a@x[1-99999],b@y", "at most 65536"),

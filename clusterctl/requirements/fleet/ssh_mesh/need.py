@@ -32,8 +32,8 @@ class Need:
 
     texts: files.Texts
     size: int
-    waiting: tuple[str, ...]
-    """Checked nodes that lack something, each with what it lacks."""
+    waiting: tuple[tuple[str, str], ...]
+    """What checked nodes lack, each with the name of its node."""
     kept: tuple[str, ...] = ()
     """Nodes not checked in this run (unreachable or not selected), whose entries are kept."""
     lost: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ def need_of(facts: NodeFacts, node: Node, fleet: Fleet, user: str) -> Need:
     """Return the required content of a node's files; entries of nodes not checked in this run are kept."""
     name = node.requirements.ssh_mesh.name
     everyone = _everyone(_Same(fleet), name)
-    waiting = tuple(f"{member.node.name}: {member.missing}" for member in everyone if member.missing)
+    waiting = tuple((member.missing, member.node.name) for member in everyone if member.missing)
     unseen = [m.node for m in everyone if m.entry is None and not m.missing]
     kept, lost = _unseen(facts, node, fleet, unseen) if unseen else ((), ())
     texts, size = _texts(_Same(fleet), name, user, kept)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl import resources
+from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status, switched_off
@@ -146,7 +147,8 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         paths = some([step.path for step in changes])
         reasons.append(f"missing or outdated entries for the {need.size} nodes: {paths}")
     if need.waiting:
-        reasons.append(f"waiting for {nodeset.fold(need.waiting)}")
+        waiting = [f"{nodeset.fold(names)} ({why})" for why, names in grouped(need.waiting).items()]
+        reasons.append(f"waiting for {', '.join(waiting)}")
     gone = _gone(facts, node, others) if changes else []
     if gone:
         reasons.append(f"{nodeset.fold(gone)} left the inventory, but can still log in")
@@ -154,7 +156,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         possible = not need.lost and (need.size > 1 or bool(gone))
         now = changes if possible else ()
         # Steps on other nodes make their keys; then this node's files can be written.
-        is_later = not now and any(why.endswith(files.NO_KEY) for why in need.waiting)
+        is_later = not now and any(why == files.NO_KEY for why, _ in need.waiting)
         return Decision(
             NAME,
             Status.UNMET,

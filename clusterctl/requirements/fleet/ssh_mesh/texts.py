@@ -31,7 +31,7 @@ PREFERRED_KEYS = (
     "ecdsa-sha2-nistp521",
     "ssh-rsa",
 )
-NO_KEY = "it has no key yet"
+NO_KEY = "no key yet"
 _KEY = re.compile(r"(?:ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp\d+) [A-Za-z0-9+/]+={0,2}")
 _PLAIN_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
 _USER = re.compile(r"^  User (\S+)$", re.MULTILINE)
@@ -119,10 +119,10 @@ def lacks(node: Node, facts: NodeFacts, name: str) -> str | None:
     if host_key(mesh) is None:
         return "no host key of its SSH server was found in /etc/ssh"
     if reachable_address(node, facts) is None:
-        return f"its address {node.address} is a loopback address, and no other address is known"
+        return f"the address {node.address} is a loopback address, and no other address is known"
     settings = node.requirements.ssh_mesh
     if settings.keys_from_here and not (source_addresses(node, facts) or settings.also_from):
-        return "its addresses are unknown: check that iproute2 is installed"
+        return "addresses unknown: check that iproute2 is installed"
     return None
 
 
