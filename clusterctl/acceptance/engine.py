@@ -257,8 +257,9 @@ class AcceptEngine:
         for client, one in found.items():
             outcome = self._unreachable(client, row, repeat, one) if isinstance(one, Failure) else one
             for name in dict.fromkeys((client, servers[client])):
-                own = replace(outcome, node=name, measured_by=client if name != client else "")
-                best[name] = _better(best.get(name), own)
+                best[name] = with_partner(
+                    best.get(name), replace(outcome, node=name), is_client=name == client
+                )
 
     def _fleet(self, row: AcceptRow, work: FleetProgram, repeat: int) -> None:
         able: list[str] = []
@@ -369,6 +370,12 @@ def rounds_of_pairs(names: Sequence[str]) -> list[list[tuple[str, str]]]:
     ring = [(names[i], names[(i + 1) % count]) for i in range(count)]
     rounds = [ring[0 : count - count % 2 : 2], ring[1::2]]
     return [*rounds, ring[-1:]] if count % 2 else rounds
+
+
+def with_partner(before: RowOutcome | None, found: RowOutcome, *, is_client: bool) -> RowOutcome:
+    """Return the outcome of a node after another pair: the better values, and what it printed itself as its vote."""
+    votes = found.parsed.measurements if is_client else before.votes if before is not None else ()
+    return replace(_better(before, found), votes=votes)
 
 
 def _better(first: RowOutcome | None, second: RowOutcome) -> RowOutcome:

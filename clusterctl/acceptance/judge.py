@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterctl.acceptance import spread
@@ -71,16 +71,16 @@ def judge(outcomes: Sequence[RowOutcome], limits: AcceptLimits) -> tuple[JudgedR
     """Return the verdict of every outcome, in their order; pure."""
     groups: dict[_Key, dict[str, list[float]]] = {}
     for one in outcomes:
-        for found in one.parsed.measurements:
-            voter = one.measured_by or one.node
-            groups.setdefault(_key(one, found), {}).setdefault(voter, []).append(found.value)
+        for found in one.parsed.measurements if one.votes is None else one.votes:
+            groups.setdefault(_key(one, found), {}).setdefault(one.node, []).append(found.value)
     compared = sum(
         sum(map(len, nodes.values()))
         for (row, field, hardware, _), nodes in groups.items()
         if limits.comparison(row, field, hardware).compare
     )
     texts = _texts(outcomes)
-    judging = _Judging(limits, groups, compared)
+    of_pairs = frozenset(one.row for one in outcomes if one.votes is not None)
+    judging = _Judging(limits, groups, compared, of_pairs)
     return tuple(_row(one, judging, texts) for one in outcomes)
 
 
@@ -108,9 +108,13 @@ class _Judging:
     """Judge values, each in the group of values to which it is compared."""
 
     def __init__(
-        self, limits: AcceptLimits, groups: Mapping[_Key, Mapping[str, Sequence[float]]], compared: int
+        self,
+        limits: AcceptLimits,
+        groups: Mapping[_Key, Mapping[str, Sequence[float]]],
+        compared: int,
+        of_pairs: Collection[str],
     ) -> None:
-        self._limits, self._values, self._compared = limits, groups, compared
+        self._limits, self._values, self._compared, self._of_pairs = limits, groups, compared, of_pairs
         self._groups: dict[tuple[_Key, bool], _Group] = {}
 
     def value(self, outcome: RowOutcome, found: RowMeasurement) -> JudgedValue:
@@ -127,7 +131,8 @@ class _Judging:
 
     def _group(self, key: _Key, *, up: bool) -> _Group:
         row, field, hardware, _ = key
-        values = self._values[key]
+        # None if a pair printed the field, and neither node for itself.
+        values = self._values.get(key, {})
         count = sum(map(len, values.values()))
         middle = spread.fleet_median(values) if count > 1 else None
         bounds = ((one, one.rule.bound(middle)) for one in self._limits.rules(row, field, hardware))
@@ -138,7 +143,9 @@ class _Judging:
         }
         # A node that reports zero does not end the comparison of the others.
         if comparison.compare and 2 * len(better_is_more) > len(values):
-            of_fleet = spread.middle_of(better_is_more, comparison.spread, self._compared)
+            of_fleet = spread.middle_of(
+                better_is_more, comparison.spread, self._compared, of_pairs=row in self._of_pairs
+            )
         rules = tuple((one, bound) for one, bound in bounds if bound is not None)
         return _Group(hardware, rules, middle, count, comparison, of_fleet)
 
@@ -184,7 +191,8 @@ def _fleet_limit(middle: FleetMiddle, warn: float, *, up: bool) -> str:
 
 
 def _fleet_source(middle: FleetMiddle, source: str) -> str:
-    what = "the better one of two" if middle.of_better else f"the median of {_voices(middle)}"
+    best = "the best one of three" if middle.nodes == 3 else "the better one of two"
+    what = best if middle.of_better else f"the median of {_voices(middle)}"
     return f"{what} of equal hardware in this run; {source}"
 
 

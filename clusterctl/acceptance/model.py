@@ -234,5 +234,5 @@ class RowOutcome:
     command: str = ""
     log: str = ""
     seconds: float = 0.0
-    measured_by: str = ""
-    """The other node of a pair if it printed the values: its word counts once, whatever nodes it is about."""
+    votes: tuple[RowMeasurement, ...] | None = None
+    """In a row of pairs, what the node itself printed: its vote, also where ``parsed`` is what a partner printed."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist, median
+from statistics import NormalDist, median, median_high
 
 FALSE_ALARMS = 0.01
 """The share of healthy fleets in which a run may name a value."""
@@ -26,7 +26,8 @@ class FleetMiddle:
     """What a value is compared with: ``middle`` of ``count`` values of so many nodes, and the share that is noise.
 
     ``of_better``: with two nodes, or two devices of one node, ``middle`` is that of the better one. A majority that
-    could tell which of them is unusual is missing, so that a difference is a warning only.
+    could tell which of them is unusual is missing, so that a difference is a warning only. The same holds for three
+    nodes that were measured in pairs.
     """
 
     middle: float
@@ -50,20 +51,23 @@ def fleet_median(values: Mapping[str, Sequence[float]]) -> float:
     return median(parts[0]) if len(parts) == 1 else median(map(median, parts))
 
 
-def middle_of(values: Mapping[str, Sequence[float]], spread: float, compared: int) -> FleetMiddle | None:
+def middle_of(
+    values: Mapping[str, Sequence[float]], spread: float, compared: int, *, of_pairs: bool = False
+) -> FleetMiddle | None:
     """Return the middle of values by node, where more is better. Return None for fewer than two positive values.
 
     Each node has one voice, whatever number of values it has: its median. ``spread`` is the recorded standard deviation
-    of healthy hardware as a share, ``compared`` the number of values that the whole run compares.
+    of healthy hardware as a share, ``compared`` the number of values that the whole run compares. ``of_pairs``: a slow
+    node also lowers the value of the partner that measured with it, so of two voices in the middle the higher counts.
     """
     every = [value for found in values.values() for value in found]
     if len(every) < 2 or min(every) <= 0:
         return None
     nodes = len(values)
     parts = list(values.values()) if nodes > 1 else [[value] for value in every]
-    of_better = len(parts) == 2
+    of_better = len(parts) == 2 or (of_pairs and len(parts) == 3)
     used = [max(parts, key=median)] if of_better else parts
-    middle = median(map(median, used))
+    middle = (median_high if of_pairs else median)(map(median, used))
     factor = _factor(max(1, compared))
     noise = factor * spread
     # As many values as the nodes have if each has as many as most.

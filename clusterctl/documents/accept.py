@@ -47,7 +47,7 @@ class AcceptValue(Part):
     """One value; ``limit`` is what its threshold wants (``>= 715``), null without one, and ``source`` its origin.
 
     ``middle`` is what the value was compared with, if that decided: the median of ``compared`` values of equal
-    hardware, or the better one of two.
+    hardware, or the better one of two (of three nodes that were measured in pairs, the best one).
     """
 
     field: str

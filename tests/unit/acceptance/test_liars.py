@@ -10,6 +10,7 @@ import tracemalloc
 import pytest
 
 from clusterctl.acceptance.checked import NodeDevices, check
+from clusterctl.acceptance.engine import rounds_of_pairs, with_partner
 from clusterctl.acceptance.judge import judge
 from clusterctl.acceptance.limits import AcceptLimits, limits
 from clusterctl.acceptance.model import (
@@ -30,14 +31,14 @@ BAD = (RowStatus.WARN, RowStatus.FAIL)
 EIGHT = NodeDevices(8, frozenset({"mlx5_0", "mlx5_1"}))
 
 
-def node(name, values, hashes=(), measured_by=""):
+def node(name, values, hashes=()):
     """What a node measured: a value and a hash of each GPU."""
     measured = tuple(
         RowMeasurement("bf16_tflops", value, "TFLOP/s", True, f"GPU {index}")
         for index, value in enumerate(values)
     )
     same = tuple(RowFingerprint("gemm_sha256", text, f"GPU {index}") for index, text in enumerate(hashes))
-    return RowOutcome(name, "gpu-gemm", "unknown GPU", parsed=Parsed(measured, same), measured_by=measured_by)
+    return RowOutcome(name, "gpu-gemm", "unknown GPU", parsed=Parsed(measured, same))
 
 
 LIES = (0.01, 0.5, 0.75, 0.9, 1.1, 1.5, 10.0, 1e15)
@@ -65,16 +66,75 @@ def test_a_liar_that_reports_zero_does_not_end_the_comparison():
     assert [one.status in BAD for one in found] == [False, False, True, True]
 
 
-def test_what_one_end_of_a_pair_printed_counts_once():
-    """The client of two pairs reports twice of what is true, for itself and for its partner."""
+SIZES = (*range(3, 10), 100)
 
-    def rail(name, value, by=""):
-        found = RowMeasurement("write_gbit_per_s", value, "Gb/s", True, "mlx5_0")
-        return RowOutcome(name, "rdma-bandwidth", "RDMA 400 Gb/s", parsed=Parsed((found,)), measured_by=by)
 
-    outcomes = [rail("a", 780.0), rail("b", 780.0, by="a"), rail("c", 390.0), rail("d", 391.0)]
-    found = judge(outcomes, AcceptLimits(()))
-    assert [one.status in BAD for one in found[2:]] == [False, False], [one.reason for one in found]
+@pytest.mark.parametrize("count", SIZES)
+def test_as_many_liars_as_can_be_outvoted_agree_and_change_nothing(count):
+    """(n - 1) / 2 liars print the same values and hashes; one of n / 2 bad nodes does not lie, and is found."""
+    chance = random.Random(count)
+    for lie in LIES:
+        for is_slow_beside in (False, True):
+            liars = set(chance.sample(range(count), (count - 1) // 2 - is_slow_beside))
+            slow = chance.choice(sorted(set(range(count)) - liars)) if is_slow_beside and count > 4 else None
+            outcomes = []
+            for number in range(count):
+                share = lie if number in liars else 0.5 if number == slow else 1
+                values = [600 * share * (1 + chance.gauss(0, 0.002)) for _ in range(4)]
+                outcomes.append(node(f"n{number}", values, ["lie" if number in liars else "right"] * 4))
+            found = judge(outcomes, KNOWN)
+            honest = set(range(count)) - liars - {slow}
+            assert [found[one].reason for one in honest if found[one].status in BAD] == [], (lie, liars)
+            assert slow is None or found[slow].status is RowStatus.FAIL, (lie, found[slow].reason)
+            # Who prints another hash than most nodes fails, whatever its values.
+            assert all(found[one].status is RowStatus.FAIL for one in liars)
+
+
+def rail(value):
+    return RowMeasurement("write_gbit_per_s", value, "Gb/s", True, "mlx5_0")
+
+
+def pairs(count, print_of):
+    """Measure a row of pairs as the engine does; ``print_of`` returns what the client of a pair prints."""
+    names = [f"n{number}" for number in range(count)]
+    best = {}
+    for ring in rounds_of_pairs(names):
+        for server, client in ring:
+            value = print_of(names.index(server), names.index(client))
+            for name in (client, server):
+                found = RowOutcome(name, "rdma-bandwidth", "RDMA 400 Gb/s", parsed=Parsed((rail(value),)))
+                best[name] = with_partner(best.get(name), found, is_client=name == client)
+    return judge([best[name] for name in names], AcceptLimits(()))
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_liars_in_pairs_fail_no_node_with_an_honest_partner(count):
+    """A liar prints what it likes about both nodes of its pair, and is slow with whom it likes."""
+    chance = random.Random(count)
+    for _ in range(100 if count < 100 else 10):
+        liars = set(chance.sample(range(count), (count - 1) // 2))
+        share, is_slow = chance.choice(LIES), chance.random() < 0.5
+
+        def printed(server, client, liars=liars, share=share, is_slow=is_slow):
+            rate = 390 * (1 + chance.gauss(0, 0.002)) * (0.5 if is_slow and server in liars else 1)
+            return share * rate if client in liars else rate
+
+        for number, found in enumerate(pairs(count, printed)):
+            beside = {(number - 1) % count, (number + 1) % count}
+            if number in liars or beside <= liars:
+                continue
+            # A slow node of three spoils two of their values, so that a difference is a warning.
+            bad = (RowStatus.FAIL,) if count == 3 else BAD
+            assert found.status not in bad, (liars, share, is_slow, found.reason)
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_a_slow_node_is_found_in_pairs(count):
+    for slow in range(min(count, 9)):
+        found = pairs(count, lambda *pair, slow=slow: 292.0 if slow in pair else 390.0)
+        bad = [number for number, one in enumerate(found) if one.status in BAD]
+        assert bad == [slow], [one.reason for one in found]
+        assert found[slow].status is (RowStatus.WARN if count == 3 else RowStatus.FAIL)
 
 
 def test_a_good_node_with_one_wrong_device_still_fails():
