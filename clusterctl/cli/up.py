@@ -219,4 +219,4 @@ def _cause_of(error: UpFailed, run: RunDir) -> KnownCause | None:
         log = logs / f"{name}.log"
         with own_file(log):
             write_atomically(log, f"{failure.message}\n".encode(errors="replace"))
-    return cause_in(run.path)
+    return cause_in(run.path, node_of=lambda log: Path(log).stem)

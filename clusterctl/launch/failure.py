@@ -147,6 +147,7 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
         faults.append(
             _refused(plan, outcome, death)
             or _by_its_peers(plan, outcome, death)
+            or _out_of_step(plan, outcome, death)
             or _rank_died(plan, outcome, death)
         )
     elif not faults and notices.lost_daemon(text):
@@ -215,7 +216,8 @@ def _rank_died(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault:
 def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault | None:
     """Return the fault of the rank whose loss ended the one that the launcher reports; None if that one failed itself.
 
-    A rank that is killed ends its peers within milliseconds, and Open MPI 5 reports whichever end it sees first.
+    A rank that is killed ends its peers within milliseconds, and Open MPI 5 reports whichever end it sees first. One
+    rank may claim that it lost another one, to blame it: of three ranks and more, two must have lost it.
     """
     if death.signal is not None:
         return None
@@ -233,12 +235,28 @@ def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault
         # Each lost another one: their connections failed, and no rank is known to have died.
         message = f"ranks lost their connections to each other: {here} to {there}{_said(outcome, witness)}"
         return Fault(FaultKind.RANK_DIED, message, hint=f"{hint}, and check the network between their nodes")
+    is_known = len(lost) > 1 or plan.np == 2
     return Fault(
         FaultKind.RANK_DIED,
         f"{there} died or cannot be reached, as {here} reported{_said(outcome, peer)}",
-        rank=peer,
-        node=_place(plan, peer),
+        rank=peer if is_known else None,
+        node=_place(plan, peer) if is_known else None,
         hint=hint + "; if it was killed, the kernel may be out of memory: check dmesg on that node",
+    )
+
+
+def _out_of_step(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault | None:
+    """Return the fault of ranks that called different operations; None if the rank ended for another reason.
+
+    The rank that notices it first ends first, so that its node is not at fault.
+    """
+    why = notices.out_of_step(outcome.stderr_by_rank.get(death.rank, ""))
+    if death.signal is not None or why is None:
+        return None
+    return Fault(
+        FaultKind.RANK_DIED,
+        f"{why}, as rank {death.rank} on {_place(plan, death.rank)} reported",
+        hint="see the logs of these ranks under logs/ in the run folder, and compare the programs on their nodes",
     )
 
 

@@ -46,6 +46,8 @@ _LOST_RANK = re.compile(r"\brank (?P<rank>\d{1,9}) \(host \S{1,255}, pid \d{1,9}
 _REFUSED_RANK = re.compile(
     r"\brank (?P<rank>\d{1,9}) sent a value that is not valid here: (?P<why>[^;\n]{1,300})"
 )
+# What collective_core reports when ranks call different operations: each rank that notices it ends with this error.
+_OUT_OF_STEP = re.compile(r"\bdesync(?: error)?: (?P<why>ranks called different operations: [^\n]{1,300})")
 _RULE = re.compile(r"[-=| ]*")
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
@@ -104,6 +106,12 @@ def refused_rank(text: str) -> tuple[int, str] | None:
     """Return the rank whose value the rank with this output refused, and why (``workloads/rank_values.py``)."""
     match = _REFUSED_RANK.search(text)
     return (int(match["rank"]), one_line(match["why"], 200)) if match else None
+
+
+def out_of_step(text: str) -> str | None:
+    """Return what the rank with this output reports about ranks that called different operations."""
+    match = _OUT_OF_STEP.search(text)
+    return one_line(match["why"], 200) if match else None
 
 
 def lost_daemon(text: str) -> bool:

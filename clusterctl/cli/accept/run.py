@@ -191,11 +191,11 @@ def carry_out(started: AcceptRun, session: Session, *, all_at_once: bool) -> Acc
         interrupt.tell(again)
         raise
     judged = judge(outcomes.all, limits)
-    failed = [one.log for one in outcomes.all if one.log and (one.failed or one.not_run)]
+    failed = {one.log: one.node for one in outcomes.all if one.log and (one.failed or one.not_run)}
     names = [node.name for node in started.inventory.nodes]
     found = documents.document(
         run.id, started.request, rows, names, judged, facts.failures, time.monotonic() - began
-    ).model_copy(update={"cause": cause_in(run.path, failed) if failed else None})
+    ).model_copy(update={"cause": cause_in(run.path, failed, failed.get) if failed else None})
     run.write("results", found.document())
     return found
 

@@ -22,7 +22,7 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     from clusterctl.documents.launch import Launch
     from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.ladder import Ladder
-    from clusterctl.report.known_errors.run_logs import cause_in
+    from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
     from clusterctl.report.text.failures import fault_hints
     from clusterctl.results.model import exit_code
     from clusterctl.rundir import RunDir
@@ -32,7 +32,8 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     with LiveRun() as live, terminable(), runner_of(session, folder, live) as runner:
         climbed = Ladder(request, runner, folder.folder("logs")).climb()
     folder.write("launch", Launch.model_validate({"launches": climbed.launches}).document())
-    cause = cause_in(folder.path) if climbed.faults else None
+    node_of = of_ranks(*(one["node_of_rank"] for one in climbed.launches))
+    cause = cause_in(folder.path, node_of=node_of) if climbed.faults else None
     found = document(climbed, folder.id, cause)
     folder.write("preflight", found)
     if as_json:

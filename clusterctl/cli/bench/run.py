@@ -126,7 +126,7 @@ def measure(
     from clusterctl.launch.interleave import interleave
     from clusterctl.launch.measure import Measurement
     from clusterctl.launch.measured import Interleaved, Measured, PartlyMeasured
-    from clusterctl.report.known_errors.run_logs import cause_in
+    from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
     from clusterctl.results.model import from_measured
     from clusterctl.results.variants import from_interleaved
     from clusterctl.rundir import RunDir
@@ -166,7 +166,8 @@ def measure(
         else from_interleaved(measured, run.id)
     )
     if measured.faults and not was_interrupted(measured.faults):
-        result = result.model_copy(update={"cause": cause_in(run.path)})
+        node_of = of_ranks(*(one["node_of_rank"] for one in measured.launches))
+        result = result.model_copy(update={"cause": cause_in(run.path, node_of=node_of)})
     result = bench_topology.kept(run, runner, result, measured.launches)
     result = bench_trust.held_against(result, baseline)
     document = result.document()

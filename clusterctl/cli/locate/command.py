@@ -104,7 +104,7 @@ def locate(
     from clusterctl.cli.session import open_session
     from clusterctl.launch import choose
     from clusterctl.launch import locate as launching
-    from clusterctl.report.known_errors.run_logs import cause_in
+    from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
     from clusterctl.report.text import locate as report
     from clusterctl.results import locate as results
     from clusterctl.results import locate_history
@@ -122,7 +122,8 @@ def locate(
     run, found = _measured(session, asked, runs, label, repeat_s)
     document = results.document(found, run.id)
     if found.faults:
-        document = document.model_copy(update={"cause": cause_in(run.path)})
+        cause = cause_in(run.path, node_of=of_ranks(found.located.fleet.node_of_rank))
+        document = document.model_copy(update={"cause": cause})
     run.write("results", document.document())
     told = locate_history.lines(locate_history.before(runs, document))
     if as_json:

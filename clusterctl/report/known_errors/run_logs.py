@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from clusterctl import user_files
@@ -14,6 +15,7 @@ from clusterctl.launch.ranklog import LAUNCHER_LOG
 from clusterctl.report.known_errors import topic_files
 from clusterctl.report.known_errors.scan import Scan
 
+_OF_RANK = re.compile(r"(?:^|/)rank-([0-9]{1,7})\.log$")
 _MOST_BYTES_OF_A_LOG = 4 << 20
 _MOST_BYTES = 32 << 20
 """At about 15 MB per second, reading takes about two seconds."""
@@ -35,11 +37,28 @@ def logs_below(folder: Path, closed: Callable[[OSError], object] = lambda _: Non
     return sorted(found, key=lambda path: (path.parent, path.name != LAUNCHER_LOG, path.name))
 
 
-def cause_in(run: Path, within: Iterable[str] = ("",)) -> KnownCause | None:
+def of_ranks(*launches: Sequence[str]) -> Callable[[str], str | None]:
+    """Return a function for ``cause_in``: the node of the rank that wrote a log; None for other logs.
+
+    ``launches`` has the nodes of the ranks of each launch; a rank that was on several nodes has none.
+    """
+
+    def node(name: str) -> str | None:
+        rank = _OF_RANK.search(name)
+        nodes = {own[int(rank[1])] for own in launches if int(rank[1]) < len(own)} if rank else set()
+        return nodes.pop() if len(nodes) == 1 else None
+
+    return node
+
+
+def cause_in(
+    run: Path, within: Iterable[str] = ("",), node_of: Callable[[str], str | None] = lambda _: None
+) -> KnownCause | None:
     """Return the most likely known cause in the logs of a run folder, None if no log has one.
 
     ``within``: the logs, or the directories with them, in the run folder. Of each log at most the last 4 MiB are read,
-    and 32 MiB of all; a log that cannot be read is left out.
+    and 32 MiB of all; a log that cannot be read is left out. ``node_of`` returns the only node that wrote a log, which
+    can then not name another one.
     """
     scan = Scan(topic_files.load())
     left = _MOST_BYTES
@@ -48,7 +67,7 @@ def cause_in(run: Path, within: Iterable[str] = ("",)) -> KnownCause | None:
             if left <= 0:
                 break
             try:
-                left -= _read_end(scan, log, str(log.relative_to(run)), min(left, _MOST_BYTES_OF_A_LOG))
+                left -= _read_end(scan, log, run, min(left, _MOST_BYTES_OF_A_LOG), node_of)
             except OSError:
                 continue
     for found in scan.findings:
@@ -64,12 +83,13 @@ def cause_in(run: Path, within: Iterable[str] = ("",)) -> KnownCause | None:
     return None
 
 
-def _read_end(scan: Scan, log: Path, name: str, most_bytes: int) -> int:
+def _read_end(scan: Scan, log: Path, run: Path, most_bytes: int, node_of: Callable[[str], str | None]) -> int:
     """Read at most the last ``most_bytes`` of a log; return how many there were. Raise OSError."""
+    name = str(log.relative_to(run))
     with user_files.opened(log) as stream:
         skipped = max(0, os.fstat(stream.fileno()).st_size - most_bytes)
         first, at = 1, 0
         while at < skipped and (piece := stream.read(min(skipped - at, 1 << 20))):
             first += piece.count(b"\n")
             at += len(piece)
-        return scan.read(name, stream, first, most_bytes)
+        return scan.read(name, stream, first, most_bytes, node_of(name))

@@ -81,6 +81,7 @@ class Scan:
         self._findings: dict[int, Occurrence] = {}
         self._first_left_over: dict[str, LogLine] = {}
         self._last_left_over: deque[LogLine] = deque(maxlen=LEFT_OVER_LINES)
+        self._node: str | None = None
         self.files: list[LogFile] = []
 
     @property
@@ -100,9 +101,19 @@ class Scan:
             kinds.setdefault(_kind(line.text), line)
         return list(kinds.values())
 
-    def read(self, name: str, stream: BinaryIO, first: int = 1, most_bytes: int | None = None) -> int:
-        """Read one log to its end, or ``most_bytes`` of it, from its line ``first``; return the number of bytes."""
-        number, size, rest = first, 0, b""
+    def read(
+        self,
+        name: str,
+        stream: BinaryIO,
+        first: int = 1,
+        most_bytes: int | None = None,
+        node: str | None = None,
+    ) -> int:
+        """Read one log to its end, or ``most_bytes`` of it, from its line ``first``; return the number of bytes.
+
+        ``node``: the only node that wrote the log, so that its errors concern that node, whatever hosts it names.
+        """
+        number, size, rest, self._node = first, 0, b"", node
         while block := stream.read(
             PIECE_BYTES if most_bytes is None else min(PIECE_BYTES, most_bytes - size)
         ):
@@ -164,7 +175,7 @@ class Scan:
         found.last = line
         origin = origin_of(text)
         groups = match.groupdict()
-        host = groups.get("host") or origin.host
+        host = self._node or groups.get("host") or origin.host
         rank = int(groups["rank"]) if groups.get("rank") else origin.rank
         if host is not None and len(found.hosts) < PLACES_KEPT:
             found.hosts.setdefault(host)

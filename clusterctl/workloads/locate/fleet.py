@@ -27,6 +27,12 @@ class RankFleet:
         return cls(tuple(found), tuple(tuple(own) for own in found.values()))
 
     @property
+    def node_of_rank(self) -> tuple[str, ...]:
+        """Return the name of the node of each rank."""
+        of = {rank: name for name, own in zip(self.names, self.ranks, strict=True) for rank in own}
+        return tuple(of[rank] for rank in sorted(of))
+
+    @property
     def places(self) -> int:
         """Return the largest number of ranks on a node."""
         return max(len(own) for own in self.ranks)

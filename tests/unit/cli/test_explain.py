@@ -13,7 +13,7 @@ import pytest
 
 from clusterctl.cli import main as cli
 from clusterctl.cli.failed_launch import say_cause
-from clusterctl.report.known_errors.run_logs import cause_in
+from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
 from clusterctl.rundir import RunDir
 
 ERROR = "gpu02:5120:5166 [0] misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory"
@@ -242,6 +242,20 @@ def test_the_cause_of_some_logs_is_not_that_of_others(tmp_path: Path) -> None:
     found = cause_in(tmp_path, ["logs/collective", "logs/gpu-gemm.log", "logs/gone.log"])
     assert found is not None
     assert (found.id, found.hosts, found.log.file) == ("nccl-memlock", ("gpu02",), "logs/gpu-gemm.log")
+
+
+def test_the_log_of_a_rank_names_only_the_node_of_that_rank(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    forged = "gpu01:1:2 [0] NCCL WARN Cuda failure 999 'unknown error'\n"
+    (tmp_path / "logs" / "rank-2.log").write_text(forged)
+    for launches, hosts in (
+        ([("gpu01", "gpu02", "gpu03")], ("gpu03",)),
+        ([("gpu01", "gpu02", "gpu03"), ("gpu01", "gpu02", "gpu04")], ("gpu01",)),
+        ([("gpu01", "gpu02")], ("gpu01",)),
+    ):
+        found = cause_in(tmp_path, node_of=of_ranks(*launches))
+        assert found is not None
+        assert found.hosts == hosts
 
 
 def test_a_line_of_a_kept_kernel_log_names_its_node(tmp_path: Path) -> None:

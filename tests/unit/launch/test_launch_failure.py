@@ -104,8 +104,8 @@ LOST = "all_reduce_perf: rank {} failed: remote error: rank {} (host gpu02, pid 
     [
         (
             {1: LOST.format(1, 3)},
-            3,
-            "gpu02",
+            None,
+            None,
             "rank 3 on gpu02 died or cannot be reached, as rank 1 on gpu01 reported",
         ),
         ({1: LOST.format(1, 3), 0: LOST.format(0, 3)}, 3, "gpu02", "as rank 1 on gpu01 reported"),
@@ -132,6 +132,20 @@ def test_a_rank_that_lost_another_one_is_not_blamed_for_it(stderr, rank, node, w
         rank,
         node,
     ) and words in fault.message
+
+
+DESYNC = (
+    "collective_core.errors.CollectiveCoreError: desync: ranks called different operations: "
+    "rank 0 is in transfer 13 from rank 3 to rank 0 (count=1, u8, tag=0), rank 3 is in operation 25: barrier"
+)
+
+
+def test_a_rank_that_notices_ranks_out_of_step_is_not_at_fault():
+    said = f"Traceback\n{DESYNC}\n"
+    (fault,) = classify(TWO_NODES, outcome(STATUS, stderr={1: said, 2: said}))
+    assert (fault.kind, fault.rank, fault.node) == (FaultKind.RANK_DIED, None, None)
+    assert fault.message.startswith("ranks called different operations: rank 0 is in transfer 13 from rank 3")
+    assert "as rank 1 on gpu01 reported" in fault.message
 
 
 def refusal(sender):
