@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import bridged_nodes
+import lying_rank
 import pytest
 import slowed_cpu
 import soak
@@ -233,39 +234,21 @@ def test_bench_is_doubtful_with_a_rank_that_has_a_cpu_quota(run_clusterctl, flee
     assert event["what"].startswith("held back: a quota of 0.05 CPUs stopped rank 2 in ")
 
 
-# Reports half of its rate with some ranks, or with all.
-LIAR = """\
-import sys
-sys.path.insert(0, sys.argv[2])
-from clusterctl.workloads.locate.core_rank import CoreRank
-about, real = sys.argv.pop(1), CoreRank.exchange
-def lying(self, peer, iters, part):
-    return real(self, peer, iters, part) * (2 if about in ("all", str(peer)) else 1)
-CoreRank.exchange = lying
-from clusterctl.workloads.__main__ import main
-raise SystemExit(main(sys.argv[2:]))
-"""
-
-
 @pytest.mark.parametrize(
-    ("liar", "about", "at_fault"),
-    # Also as rank 0, and about all of its partners.
-    [("node04", "1", None), ("node01", "1", None), ("node04", "all", "node04"), ("node01", "all", "node01")],
+    ("liar", "kind", "at_fault"),
+    # Also as rank 0, and about all of its partners; benchmarks/locate_liars.py has all kinds.
+    [
+        ("node04", "one-low", None),
+        ("node01", "one-low", None),
+        ("node04", "all-low", "node04"),
+        ("node01", "all-high", "node01"),
+    ],
 )
-def test_a_rank_that_lies_about_its_pairs_names_no_other_node(locate, tmp_path, liar, about, at_fault):
-    (tmp_path / "liar.py").write_text(LIAR)
-    python = tmp_path / "python"
-    python.write_text(f"""\
-#!/bin/sh
-case "$(hostname) $* " in
-  "{liar} "*" --backend "*) set -- {tmp_path}/liar.py {about} "$@" ;;
-esac
-exec {sys.executable} "$@"
-""")
-    python.chmod(0o755)
-    done = locate("--json", rails="eth0", library="ccore", python=str(python))
+def test_a_rank_that_lies_about_its_pairs_names_no_other_node(locate, tmp_path, liar, kind, at_fault):
+    python = lying_rank.python_of(tmp_path, kind, 1, [liar])
+    done = locate("--json", rails="eth0", library="ccore", python=python)
     document = json.loads(done.stdout)
-    assert named(document) == [] and document["failures"] == [], done.stdout
+    assert lying_rank.others_named(document, [liar]) == [] and document["failures"] == [], done.stdout
     ends = {tuple(one["nodes"]): one["at_fault"] for one in document["ends_differ"]}
     if at_fault is None:
         assert (done.returncode, document["status"]) == (0, "none"), done.stdout
@@ -273,6 +256,14 @@ exec {sys.executable} "$@"
     else:
         assert (done.returncode, document["status"]) == (1, "named"), done.stdout
         assert len(ends) == 3 and set(ends.values()) == {at_fault}
+
+
+def test_a_rank_that_leaves_and_blames_another_is_named_itself(locate, tmp_path):
+    python = lying_rank.python_of(tmp_path, "crashes", 1, ["node04"])
+    done = locate("--json", rails="eth0", library="ccore", python=python)
+    document = json.loads(done.stdout)
+    assert done.returncode == 10 and lying_rank.others_named(document, ["node04"]) == [], done.stdout
+    assert [one["node"] for one in document["failures"]] == ["node04"], done.stdout
 
 
 @contextmanager
