@@ -1,0 +1,40 @@
+"""Real errors of public threads: how many the catalogue of ``explain`` answers as the thread does."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import explain_corpus
+import pytest
+from explain_corpus import Score
+
+from clusterctl.report.known_errors import topic_files
+
+CASES = explain_corpus.load()
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "explain-corpus.md"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.source.removeprefix("https://github.com/"))
+def test_a_case_is_short_and_says_where_it_is_from(case: explain_corpus.Case) -> None:
+    assert re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/(?:issues|pull)/[0-9]+", case.source)
+    assert re.fullmatch(r"20[0-9]{2}-[01][0-9]-[0-3][0-9]", case.date)
+    assert 1 <= len(case.text.splitlines()) <= 15 and case.needs and case.answer.endswith(".")
+
+
+def test_a_third_is_set_aside() -> None:
+    assert len({case.source for case in CASES}) == len(CASES) >= 60
+    assert 0.25 < sum(case.is_set_aside for case in CASES) / len(CASES) < 0.42
+
+
+def test_the_page_has_the_present_verdicts() -> None:
+    """``python tests/support/explain_corpus.py > docs/explain-corpus.md``."""
+    assert PAGE.read_text(encoding="utf-8") == explain_corpus.page()
+
+
+@pytest.mark.parametrize(("is_set_aside", "right", "wrong"), [(False, 28, 5), (True, 17, 1)])
+def test_no_fewer_are_right_and_no_more_are_wrong(is_set_aside: bool, right: int, wrong: int) -> None:
+    entries = topic_files.load()
+    counted = Counter(case.score(entries)[0] for case in CASES if case.is_set_aside is is_set_aside)
+    assert counted[Score.RIGHT] >= right and counted[Score.WRONG] <= wrong, counted
