@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shlex
 import sys
 import threading
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from clusterctl.inventory.model import Node
     from clusterctl.transport.base import Completed, Failure, Transport
 
+_MARK = "CLUSTERCTL_COMMAND"
+_GRACE_S = 2.0
+_END_TIMEOUT_S = 15.0
 MOST_BYTES = 256 << 10
 """The output that is kept of each stream of a node: a thousand nodes may all write without end."""
 
@@ -88,8 +92,13 @@ def carry_out(
     progress = Progress("Running the command", len(nodes), "nodes")
     writing = threading.Lock()
     ended: dict[str, Completed | Failure] = {}
+    mark = secrets.token_hex(8)
+    used: dict[str, Transport] = {}
+    reached: list[Node] = []
 
     def on(node: Node, transport: Transport) -> Completed:
+        used[node.name] = transport
+
         def line(said: str) -> None:
             with writing:
                 console.data(text.streamed(node.name, said))
@@ -99,6 +108,7 @@ def carry_out(
             work.argv,
             timeout_s=work.timeout_s,
             as_root=work.as_root,
+            env={_MARK: mark},
             on_line=line if work.stream else None,
             keep_bytes=work.keep_bytes,
         )
@@ -107,20 +117,20 @@ def carry_out(
         ended[node.name] = outcome
         progress.advance(node.name)
 
+    def cancelled() -> None:
+        reached.extend(n for n in nodes if n.name in used and n.name not in ended and used[n.name].is_open)
+
     try:
         with progress:
             fan_out(
                 nodes, session.connected(), on,
                 fanout=session.fanout, on_start=lambda node: progress.start(node.name), on_done=done,
+                on_cancel=cancelled,
             )  # fmt: skip
     except KeyboardInterrupt:
         if not as_json:
             _say(_in_order(ended, nodes), stream=work.stream)
-        awaited = [node.name for node in nodes if node.name not in ended]
-        if awaited:
-            interrupt.tell(
-                f"The command may run on {nodeset.fold_counted(awaited)} until its timeout of {work.timeout_s:g} s."
-            )
+        _end(session, work, mark, reached)
         raise
     outcomes = _in_order(ended, nodes)
     if as_json:
@@ -130,6 +140,33 @@ def carry_out(
         _say(outcomes, stream=work.stream)
     say_failures({name: one for name, one in outcomes.items() if isinstance(one, Failure)})
     return exit_code(outcomes)
+
+
+def _end(session: Session, work: Work, mark: str, reached: Sequence[Node]) -> None:
+    """End the interrupted command on the nodes that were running it, and report where it may still run."""
+    from clusterctl.launch import processes
+    from clusterctl.transport.fanout import fan_out
+
+    left = {node.name for node in reached}
+
+    def end(node: Node, transport: Transport) -> bool:
+        script = processes.end_script(mark, _GRACE_S)
+        done = transport.run(("sh", "-s"), stdin=script, timeout_s=_END_TIMEOUT_S, as_root=work.as_root)
+        return done.text.split() == ["left"]
+
+    def note(node: Node, outcome: bool | Failure) -> None:
+        if outcome is True:
+            left.remove(node.name)
+
+    try:
+        fan_out(reached, session.connected(), end, fanout=session.fanout, on_done=note)
+    finally:
+        names = [node.name for node in reached]
+        if over := [name for name in names if name not in left]:
+            interrupt.tell(f"The command was ended on {nodeset.fold_counted(over)}.")
+        if left:
+            still = nodeset.fold_counted([name for name in names if name in left])
+            interrupt.tell(f"The command may run on {still} until its timeout of {work.timeout_s:g} s.")
 
 
 def _in_order(

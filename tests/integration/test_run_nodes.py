@@ -72,7 +72,7 @@ def test_sudo_and_the_words_of_the_program(small_farm, run_clusterctl, tmp_path)
 
 
 def test_ctrl_c_reports_what_ended_and_what_is_awaited(small_farm, clusterctl, tmp_path):
-    text = on(small_farm.nodes[3].address, "exec sleep 300") + "echo here"
+    text = on(small_farm.nodes[3].address, "exec sleep 300.4") + "echo here"
     command = [clusterctl, "run", small_farm.inventory(tmp_path), "--stream", "--timeout", "60", "--", text]
     environment = {**os.environ, **small_farm.env}
     process = subprocess.Popen(
@@ -85,4 +85,6 @@ def test_ctrl_c_reports_what_ended_and_what_is_awaited(small_farm, clusterctl, t
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert re.search(r"waiting for node(04|\[.*04\])\n", err)
-    assert re.search(r"The command may run on node(04|\[.*04\] \(\d\)) until its timeout of 60 s\.", err)
+    assert re.search(r"The command was ended on node(04|\[.*04\] \(\d\))\.", err)
+    sleeping = subprocess.run(("pgrep", "-f", "sleep 300.4"), capture_output=True, timeout=30, check=False)
+    assert sleeping.stdout == b""
