@@ -43,8 +43,8 @@ def explain(
 ) -> None:
     """Explain the errors in logs: NCCL, MPI, CUDA, ssh, ...
 
-    Exit code 0: an error was recognised; 1: none was, or only consequences of an unknown error; 3: a log cannot be
-    read, or is a binary file.
+    Exit code 0: a cause was recognised; 1: none was (only slow paths, notes or consequences, or nothing); 3: a log
+    cannot be read, or is a binary file.
     """
     from clusterctl.documents.kinds import ErrorRole
     from clusterctl.report.known_errors import topic_files
@@ -72,9 +72,8 @@ def explain(
     else:
         width = min(140, console.width() or 100)
         console.data(explained.render(document, ended, width=max(40, width)), look="explain")
-    raise typer.Exit(
-        0 if any(found["role"] != ErrorRole.CONSEQUENCE.value for found in document["findings"]) else 1
-    )
+    causes = (ErrorRole.FAULT.value, ErrorRole.CAUSE.value)
+    raise typer.Exit(0 if any(found["role"] in causes for found in document["findings"]) else 1)
 
 
 def _folder_of_run(log: str, runs: Path | None) -> str | None:

@@ -65,7 +65,8 @@ class KnownError(_Part):
     cause: Line
     fix: Line
     sources: Annotated[
-        tuple[Annotated[str, StringConstraints(pattern=r"^https://\S+$")], ...], Field(min_length=1)
+        tuple[Annotated[str, StringConstraints(pattern=r"^(?:https://|collective_core/docs/)\S+$")], ...],
+        Field(min_length=1),
     ]
     requirement: RequirementName | None = None
     """The requirement of `clusterctl check` that covers it."""

@@ -28,6 +28,19 @@ _ESCAPES = re.compile(
 _LOOKS_WRONG = (
     *(b"error", b"fatal", b"failed", b"failure", b"abort", b"exception", b"traceback"),
     *(b"denied", b"refused", b"killed", b"cannot ", b"segfault", b"panic"),
+    *(
+        b"warn",
+        b" fault",
+        b"_fault",
+        b"timed out",
+        b"stuck",
+        b"stall",
+        b"unable",
+        b"could not",
+        b"not found",
+        b"missing",
+    ),
+    *(b"expired", b"restricted", b"no devices", b"mismatch", b"unreachable"),
 )
 _LOOKS_FINE = re.compile(
     r"\b(?:0|no) (?:errors?|failures?|failed)\b|errors?[=:] ?0\b|error_?(?:handler|log|file)"
