@@ -102,7 +102,10 @@ def run(
         ) from None
     if done.returncode != 0:
         tail = (done.stdout + done.stderr)[-_OUTPUT_TAIL_CHARS:].strip()
-        raise LabError(
-            f"exit {done.returncode} from: {shown}\n{tail}", hint="the output above has the reason"
-        )
+        ended = f"exit {done.returncode} from: {shown}"
+        if not tail:
+            raise LabError(ended)
+        # The last line is the reason most often.
+        before, _, last = tail.rpartition("\n")
+        raise LabError(f"{last}\n{ended}" + (f"\n{before}" if before else ""))
     return done.stdout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import subprocess
 import time
 from dataclasses import replace
@@ -13,6 +15,10 @@ from clusterctl.lab.model import Lab, LabNode, LabStatus, NodeStatus, save
 # Two guests on two cores without KVM answer in half a minute; a busy machine gets many times that.
 SSH_TIMEOUT_S = 600.0
 _SSH_ATTEMPT_S = 60.0
+_TELL_AFTER_S = 10.0
+_BOOTING = re.compile(r"refused|timed out|no answer|reset|closed|banner|kex_exchange")
+"""What ssh prints of a node that boots."""
+_LOG = logging.getLogger(__name__)
 
 
 def node_states(lab: Lab) -> LabStatus:
@@ -65,14 +71,21 @@ def is_running(lab: Lab, node: LabNode) -> bool:
 
 
 def wait_ssh(lab: Lab, name: str, *, timeout_s: float = SSH_TIMEOUT_S) -> None:
-    """Wait until SSH answers on a node; raise LabError with the end of its log after the timeout."""
+    """Wait until SSH answers on a node; raise LabError with the end of its log after the timeout.
+
+    Log once what keeps SSH from answering, if that is not the boot of the node.
+    """
     node = lab.node(name)
     deadline = time.monotonic() + timeout_s
+    tell_at = deadline - timeout_s + _TELL_AFTER_S
     while True:
         problem = _try_ssh(lab, name, min(_SSH_ATTEMPT_S, timeout_s))
         if problem is None:
             return
         running = is_running(lab, node)
+        if running and time.monotonic() >= tell_at and not _BOOTING.search(problem):
+            tell_at = deadline
+            _LOG.warning("%s: %s; trying again for at most %.0f s", name, problem, timeout_s)
         if running and time.monotonic() < deadline:
             time.sleep(0.5)
             continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import slurm_cluster
 
@@ -69,6 +71,27 @@ def test_a_faulty_node_is_drained_and_undrained_and_a_persons_drain_stays(
     assert "note: node02 stays drained, without a fault here: clusterctl: bad DIMM" in undrained.stderr
     assert _drain_reasons(slurm)["node01"] == ("idle", "none")
     assert _drain_reasons(slurm)["node02"] == ("drain", "clusterctl: bad DIMM")
+
+
+def test_accept_drains_a_node_that_fails_and_lifts_its_own_drain(slurm, sshd_farm, run_clusterctl, tmp_path):
+    farm = sshd_farm(2)
+    path = farm.inventory(tmp_path)
+    well, env = path.read_text(), {**farm.env, **slurm.env}
+
+    def accept(text):
+        path.write_text(text)
+        return run_clusterctl(
+            "accept", str(path), "--only", "requirements", "--drain", "slurm", "--json", env=env
+        )
+
+    lacking = well.replace("name: node01\n", "name: node01\n    requirements: {rdma_link: {require: true}}\n")
+    done = accept(lacking)
+    assert done.returncode == 1, done.stderr
+    state, reason = _drain_reasons(slurm)["node01"]
+    assert state == "drain" and reason.startswith("clusterctl: requirements: rdma-link: ")
+    assert reason.endswith(f"({json.loads(done.stdout)['run']})")
+    assert accept(well).returncode == 0
+    assert _drain_reasons(slurm)["node01"] == ("idle", "none")
 
 
 def test_without_slurmctld_nothing_is_measured(small_farm, run_clusterctl, tmp_path):

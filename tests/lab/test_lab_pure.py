@@ -27,6 +27,7 @@ from clusterctl.lab import (
     containers,
     host,
     node_files,
+    power,
     processes,
     python_mounts,
     qemu,
@@ -405,10 +406,24 @@ def test_building_without_root_says_so(monkeypatch, tier_unavailable):
 
 
 def test_a_failing_command_shows_the_end_of_its_output():
-    with pytest.raises(LabError, match="exit 3 from: sh -c") as caught:
-        host.run(("sh", "-c", "echo reason >&2; exit 3"), 10)
-    assert "reason" in caught.value.message
+    with pytest.raises(LabError, match=r"^reason\nexit 3 from: sh -c .*\nbefore$"):
+        host.run(("sh", "-c", "echo before; echo reason >&2; exit 3"), 10)
+    with pytest.raises(LabError, match=r"^exit 1 from: false$"):
+        host.run(("false",), 10)
     with pytest.raises(LabError, match=r"no end after 0 s"):
         host.run(("sleep", "5"), 0.2)
     with pytest.raises(LabError, match="is not on this machine"):
         host.run(("/no/such/tool",), 1)
+
+
+def test_what_no_boot_explains_is_told_once_while_ssh_is_awaited(monkeypatch, caplog):
+    unreachable = "ssh: connect to host 127.0.0.1 port 22: Network is unreachable"
+    answers = iter(["Connection refused", unreachable, unreachable, None])
+    monkeypatch.setattr(power, "_try_ssh", lambda *_: next(answers))
+    monkeypatch.setattr(power, "is_running", lambda *_: True)
+    monkeypatch.setattr(power, "_TELL_AFTER_S", 0.0)
+    lab = SimpleNamespace(node=lambda name: name)
+    power.wait_ssh(lab, "node1", timeout_s=60)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"node1: {unreachable}; trying again for at most 60 s"
+    ]
