@@ -95,6 +95,37 @@ def test_dead_nodes_cost_one_deadline_and_are_named_exactly(sshd_farm, use):
     assert left.stdout == b"", "a command that was ended still runs on its node"
 
 
+# Each command with its exit code: 5 if it needs all of its nodes.
+BESIDE_A_SILENT_NODE = {
+    ("check", "--only", "disk"): 1,
+    ("bootstrap", "--only", "network-buffers", "--dry-run"): 1,
+    ("undo", "--dry-run"): 1,
+    ("bench", "--collective", "all_reduce"): 5,
+    ("locate",): 5,
+}
+
+
+def test_each_command_names_a_silent_node_in_time_and_who_is_left(sshd_farm, clusterctl, tmp_path):
+    farm = sshd_farm(2, silent=1)
+    inventory = farm.inventory(tmp_path)
+    environment = {**os.environ, **farm.env, "CLUSTERCTL_CONNECT_TIMEOUT_S": "3"}
+    began = time.monotonic()
+    processes = {
+        words: subprocess.Popen(
+            (clusterctl, words[0], inventory, *words[1:]), text=True, env=environment, cwd=tmp_path,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )
+        for words in BESIDE_A_SILENT_NODE
+    }  # fmt: skip
+    said = {words: process.communicate(timeout=120)[0] for words, process in processes.items()}
+    assert time.monotonic() - began < 60
+    for words, code in BESIDE_A_SILENT_NODE.items():
+        assert processes[words].returncode == code, said[words]
+        assert said[words].count("no SSH greeting within ") == 1, said[words]
+        assert "check that the node is up" in said[words] and "Traceback" not in said[words]
+        assert code == 1 or "--limit '!node03'" in said[words], said[words]
+
+
 def test_logins_that_sshd_drops_at_random_are_tried_again(sshd_farm, use):
     farm = use(sshd_farm(1, sshd_config="MaxStartups 1:50:6"))
     (node,) = farm.nodes

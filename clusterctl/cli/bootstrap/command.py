@@ -155,6 +155,7 @@ def bootstrap(
                 run,
                 next_command.way(inventory or _source(prepared.inventory), limit, runs=run.path.parent),
                 dry_run=dry_run,
+                asks=not yes,
             )
         )
     raise typer.Exit(1 if declined else counts.exit_code(document))
@@ -223,7 +224,7 @@ def _source(inventory: Inventory) -> Path | None:
 
 
 def _following(
-    prepared: Prepared, result: Result | None, run: RunDir, way: Way, *, dry_run: bool
+    prepared: Prepared, result: Result | None, run: RunDir, way: Way, *, dry_run: bool, asks: bool
 ) -> Iterator[NextStep]:
     """Yield how the work continues: the same command, the rest of the run, or what follows the verdicts."""
     from clusterctl.inventory import nodeset
@@ -235,7 +236,8 @@ def _following(
                 interrupt.command_line(), f"once the other run on {nodeset.fold(prepared.busy)} has ended"
             )
         elif dry_run and not prepared.plan.is_empty:
-            yield NextStep(interrupt.command_line(without="--dry-run"), "shows this plan, and asks")
+            why = "shows this plan, and asks" if asks else "applies this plan"
+            yield NextStep(interrupt.command_line(without="--dry-run"), why)
         else:
             yield from after_bootstrap(prepared.verdicts, way)
         return

@@ -114,16 +114,17 @@ def undo(
         shown = before if undone else None
         text = _text(document, outcomes, shown, session.inventory, dry_run=dry_run, asked=asks)
         console.data(text, look="plan")
-    _say_end(declined=declined, planned=dry_run and bool(undone))
+    _say_end(declined=declined, planned=dry_run and bool(undone), asks=not yes)
     raise typer.Exit(1 if declined else counts.exit_code(document))
 
 
-def _say_end(*, declined: bool, planned: bool) -> None:
+def _say_end(*, declined: bool, planned: bool, asks: bool) -> None:
     """Print that a person declined, or the command that carries out what a dry run planned."""
     if declined:
         console.talk("nothing was changed")
     if planned:
-        next_command.say(interrupt.command_line(without="--dry-run"), "shows this plan, and asks")
+        why = "shows this plan, and asks" if asks else "carries out this plan"
+        next_command.say(interrupt.command_line(without="--dry-run"), why)
 
 
 def _failures(outcomes: HostMap[UndoOutcome]) -> dict[str, Failure]:
