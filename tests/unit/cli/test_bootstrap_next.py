@@ -17,9 +17,10 @@ MET = HostMap({"gpu01": (Decision("memlock", Status.MET, "unlimited"),)})
 RUN = SimpleNamespace(path="runs/x")
 
 
-def _next(result, verdicts=MET, plan=None, *, dry_run=False):
+def _next(result, verdicts=MET, plan=None, *, dry_run=False, asks=True, with_reason=False):
     prepared = SimpleNamespace(verdicts=verdicts, plan=plan or Plan(()), busy={})
-    return [one.command for one in command._following(prepared, result, RUN, Way(), dry_run=dry_run)]
+    following = command._following(prepared, result, RUN, Way(), dry_run=dry_run, asks=asks)
+    return [f"{one.command}  # {one.why}" if with_reason else one.command for one in following]
 
 
 def _result(status, verdicts=MET, *, needs_reboot=False):
@@ -49,3 +50,11 @@ def test_a_dry_run_is_followed_by_the_same_command_without_that_option():
     plan = Plan((NodePlan("gpu01", (SimpleNamespace(step=None),)),))
     assert _next(None, plan=plan, dry_run=True) == ["clusterctl bootstrap 'my fleet.yaml' --batch 2"]
     assert _next(None, dry_run=True) == ["clusterctl bench"]
+
+
+@pytest.mark.parametrize(("asks", "why"), [(True, "shows this plan, and asks"), (False, "applies this plan")])
+def test_with_yes_nothing_is_asked_after_a_dry_run(asks, why):
+    interrupt.begin(["bootstrap", "--dry-run"])
+    plan = Plan((NodePlan("gpu01", (SimpleNamespace(step=None),)),))
+    (one,) = _next(None, plan=plan, dry_run=True, asks=asks, with_reason=True)
+    assert one == f"clusterctl bootstrap  # {why}"
