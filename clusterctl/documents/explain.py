@@ -27,7 +27,10 @@ class LogLine(Part):
 
 
 class KnownError(Part):
-    """One known error: where it occurred, what it means, its likely cause, and what to do."""
+    """One known error: where it occurred, what it means, its likely cause, and what to do.
+
+    ``gpus`` are PCI addresses, or indexes as NCCL counts them in a process.
+    """
 
     id: str
     role: ErrorRole
@@ -37,6 +40,7 @@ class KnownError(Part):
     last: LogLine
     hosts: tuple[str, ...]
     ranks: tuple[int, ...]
+    gpus: tuple[str, ...] = ()
     meaning: str
     cause: str
     fix: str

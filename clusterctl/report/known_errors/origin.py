@@ -26,6 +26,10 @@ _HOSTS = (
         r"[A-Za-z0-9_./-]{1,64}(?:\[\d{1,8}\])?:"
     ),
 )
+# The kernel module of NVIDIA names a GPU by its PCI address: NVRM: Xid (PCI:0000:06:00), NVRM: GPU 0000:06:00.0.
+_PCI_GPU = re.compile(
+    r"(?:\(PCI:|\bGPU ?)(?P<gpu>[0-9a-fA-F]{3,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?)\b"
+)
 _RANKS = (
     # Open MPI 4 and 5 with --tag-output: [1,3]<stderr>:, [prterun-host-12@1,3]<stderr>:.
     re.compile(r"^\s{0,4}(?:\[\S{1,120}@1,|\[\d{1,8},)(?P<rank>\d{1,7})\]<std"),
@@ -37,24 +41,29 @@ _RANKS = (
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a line; None for what the line does not contain. ``device``: a GPU of that host."""
+    """The origin of a line; None for what the line does not contain.
+
+    ``gpu``: the index of a GPU of that host or process, or its PCI address.
+    """
 
     host: str | None = None
     rank: int | None = None
-    device: int | None = None
+    gpu: str | None = None
 
 
 def origin_of(line: str) -> Origin:
     """Return the rank and host that the beginning of a line (without escape codes) names."""
     head = line[:_LOOKED_AT]
-    host, device, rank = None, None, None
+    host, gpu, rank = None, None, None
     for pattern in _HOSTS:
         if match := pattern.search(head):
             host = match["host"]
-            device = int(match["device"]) if "device" in pattern.groupindex else None
+            gpu = match["device"] if "device" in pattern.groupindex else None
             break
+    if match := _PCI_GPU.search(head):
+        gpu = match["gpu"]
     for pattern in _RANKS:
         if match := pattern.search(head):
             rank = int(match["rank"])
             break
-    return Origin(host, rank, device)
+    return Origin(host, rank, gpu)

@@ -16,7 +16,7 @@ PIECE_BYTES = 1 << 20
 """The size of one read. A longer line is searched in pieces."""
 EXCERPT_CHARACTERS = 400
 PLACES_KEPT = 4096
-"""Hosts and ranks kept per error; more than any supported fleet has."""
+"""Hosts, ranks and GPUs kept per error; more than any supported fleet has."""
 LEFT_OVER_LINES = 5
 """How many unexplained lines are kept from the beginning of the logs, and as many from their end."""
 _LINES_TRIED = 200
@@ -62,7 +62,7 @@ class LogLine:
 
 @dataclass(slots=True)
 class Occurrence:
-    """One known error in the logs: its first and last line, its count, and its hosts and ranks."""
+    """One known error in the logs: its first and last line, its count, and its hosts, ranks and GPUs."""
 
     entry: KnownError
     first: LogLine
@@ -70,6 +70,7 @@ class Occurrence:
     count: int = 0
     hosts: dict[str, None] = field(default_factory=dict)
     ranks: set[int] = field(default_factory=set)
+    gpus: dict[str, None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +195,8 @@ class Scan:
             found.hosts.setdefault(host)
         if rank is not None and len(found.ranks) < PLACES_KEPT:
             found.ranks.add(rank)
+        if origin.gpu is not None and len(found.gpus) < PLACES_KEPT:
+            found.gpus.setdefault(origin.gpu)
 
 
 def _line_around(lines: bytes, at: int) -> tuple[int, int]:

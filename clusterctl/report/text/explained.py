@@ -55,6 +55,7 @@ def to_document(
                 last=_line(finding.last),
                 hosts=tuple(finding.hosts),
                 ranks=tuple(sorted(finding.ranks)),
+                gpus=tuple(finding.gpus),
                 meaning=finding.entry.meaning,
                 cause=finding.entry.cause,
                 fix=finding.entry.fix,
@@ -90,6 +91,11 @@ def _places(finding: dict[str, Any], several_files: bool) -> str:
         more = len(finding["ranks"]) - len(shown_ranks)
         word = "rank" if len(finding["ranks"]) == 1 else "ranks"
         place += f"; {word} {numbers(shown_ranks)}" + (f" and {more} more" if more else "")
+    if finding["gpus"]:
+        shown = finding["gpus"][:_SHOWN_PLACES]
+        more = len(finding["gpus"]) - len(shown)
+        word = "GPU" if len(finding["gpus"]) == 1 else "GPUs"
+        place += f"; {word} {', '.join(shown)}" + (f" and {more} more" if more else "")
     return place
 
 

@@ -104,6 +104,19 @@ def test_line_hosts_ranks_and_repeats_are_named() -> None:
     assert (list(cause.hosts), cause.ranks) == (["gpu02"], {8, 9})
 
 
+def test_gpus_are_named_by_their_address_or_index() -> None:
+    lines = "".join(
+        f"NVRM: Xid (PCI:0000:{bus}:00): 79, pid=1, GPU has fallen off the bus.\n"
+        for bus in ("2b", "9a", "2b")
+    )
+    scan = scanned(lines.encode())
+    assert list(scan.findings[0].gpus) == ["0000:2b:00", "0000:9a:00"]
+    assert "; GPUs 0000:2b:00, 0000:9a:00" in rendered(scan)
+    scan = scanned(b"gpu01:12:40 [3] enqueue.cc:1200 NCCL WARN Cuda failure 999 'unknown error'\n")
+    assert list(scan.findings[0].gpus) == ["3"] and "; on gpu01; GPU 3" in rendered(scan)
+    assert scanned(b"RuntimeError: CUDA error: out of memory\n").findings[0].gpus == {}
+
+
 def test_colours_and_carriage_returns_do_not_hide_a_line() -> None:
     timeout = scanned(LOGS / "broken" / "gpu-lost.log").findings[1]
     assert (timeout.count, timeout.ranks) == (2, {3, 5})
