@@ -35,7 +35,7 @@ RECORDS = (
 FAULTS = ("slow", "slow-with-one", "stops", "ends", "crashes", "blames", "accuses", "out-of-step", "invalid")
 """Also slow, or gone in the middle, with texts that blame the victim."""
 KINDS = (*RATES, *ALONE, *RECORDS, *FAULTS)
-LIES_BEFORE_ITS_END = 6
+LIES_BEFORE_ITS_END = 3
 
 
 def python_of(

@@ -130,7 +130,7 @@ def render(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 
         read += f" and {len(document['files']) - 8} more"
     lines = [f"read {read or 'nothing'}"]
     causes_known = any(f["role"] in (ErrorRole.FAULT.value, ErrorRole.CAUSE.value) for f in findings)
-    unexplained = [] if causes_known else _unexplained(document, several)
+    unexplained = _unexplained(document, several, causes_known=causes_known)
     if ended:
         lines += ["", "The run's own result:", *(f"  {line}" for line in ended)]
     if not document["files"]:
@@ -139,7 +139,7 @@ def render(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 
         lines += ["", "The catalogue of known errors matches no line."]
     elif all(finding["role"] == ErrorRole.CONSEQUENCE.value for finding in findings) and not ended:
         lines += ["", "The cause is not in the catalogue; only its consequences are."]
-    lines += unexplained
+    lines += [] if causes_known else unexplained
     for role, title in _TITLES.items():
         here = [finding for finding in findings if finding["role"] == role.value]
         if not here:
@@ -151,14 +151,19 @@ def render(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 
                 lines += textwrap.wrap(finding["meaning"], width, initial_indent="  ", subsequent_indent="  ")
             else:
                 lines += _in_full(finding, width, several)
-    return "\n".join(lines)
+    return "\n".join([*lines, *(unexplained if causes_known else [])])
 
 
-def _unexplained(document: dict[str, Any], several: bool) -> list[str]:
-    """Return the lines that may show the cause, in the order of the logs."""
+def _unexplained(document: dict[str, Any], several: bool, *, causes_known: bool) -> list[str]:
+    """Return the lines that may show the cause or another one, in the order of the logs."""
     if not document["unexplained"]:
         return []
-    return ["", "Lines that look like errors and are not in the catalogue, possibly the cause:"] + [
+    title = (
+        "Other lines that look like errors and are not in the catalogue:"
+        if causes_known
+        else "Lines that look like errors and are not in the catalogue, possibly the cause:"
+    )
+    return ["", title] + [
         f"  {line['file'] + ':' if several else 'line '}{line['line']}: {line['text']}"
         for line in document["unexplained"]
     ]
