@@ -11,6 +11,11 @@ NAMES_CHARACTERS = 44
 NAME = "\0"
 # Parts that differ between nodes in the same state: numbers, addresses, quoted names, device names.
 _OWN = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|\b[A-Za-z_.-]*\d[\w.:/+-]*")
+# Stands for a node's name, because a pattern of each name would take milliseconds to compile.
+_HERE = "\x01"
+_NAMED = re.compile(rf"(?<![\w.{_HERE}-]){_HERE}(?![\w{_HERE}-]|\.[\w{_HERE}])")
+_WITH_ADDRESS = re.compile(rf"{_NAMED.pattern}(?: \([^()\n]*\))?")
+_AGAIN = re.compile(rf"{_WITH_ADDRESS.pattern}: ")
 
 
 def named(names: Sequence[str], limit: int = NAMES_CHARACTERS) -> str:
@@ -28,11 +33,13 @@ def shape(text: str) -> str:
 
 def without_name(text: str, node: str) -> str:
     """Return a node's text with ``NAME`` instead of its name, and without the address in parentheses after it."""
-    name = rf"(?<![\w.-]){re.escape(node)}(?![\w-]|\.\w)"
-    head, found, rest = re.sub(rf"{name}(?: \([^()\n]*\))?", NAME, text, count=1).partition(NAME)
+    if node not in text:
+        return text
+    marked = text.replace(_HERE, "\ufffd").replace(node, _HERE)
+    head, found, rest = _WITH_ADDRESS.sub(NAME, marked, count=1).partition(NAME)
     # Messages of transports begin with the name, which the words before them may have said already.
-    rest = re.sub(rf"{name}(?: \([^()\n]*\))?: ", "", rest)
-    return head + found + re.sub(name, NAME, rest)
+    rest = _AGAIN.sub("", rest)
+    return (head + found + _NAMED.sub(NAME, rest)).replace(_HERE, node)
 
 
 class Kinds:
