@@ -34,6 +34,9 @@ constexpr size_t kMostBytesToTryPackets = size_t{4} << 20;
 // PCIe carries twice the data in packets, so that slots, which meet once more, take less time above it.
 constexpr size_t kPacketBytesOfHost = size_t{24} << 10;
 constexpr size_t kHostSlotBytes = size_t{512} << 10;
+// From it an asynchronous operation has a gate, which takes a few microseconds.
+constexpr size_t kGateBytes = size_t{4} << 20;
+
 // Above it HostFold is faster.
 constexpr size_t kSlotBytesInHostMemory = size_t{128} << 10;
 
@@ -52,7 +55,7 @@ int current_device() {
 
 std::vector<const void*> all_kernels(int ranks) {
   std::vector<const void*> all = copy_functions();
-  for (const auto& some : {pull_functions(), exchange_functions(), seal_functions()})
+  for (const auto& some : {pull_functions(), exchange_functions(), seal_functions(), gate_functions()})
     all.insert(all.end(), some.begin(), some.end());
   for (int dtype = 0; const ReduceKernels* kernels = reduce_kernels(static_cast<cc_dtype>(dtype)); ++dtype) {
     const auto some = kernels->functions(ranks);
@@ -291,9 +294,19 @@ void Group::all_reduce(const ReduceCall& call) {
     } else if (folds_on_host(bytes, captured)) {
       host_fold_->all_reduce(call.send, call.recv, call.count, call.dtype, call.op, call.stream);
     } else {
+      pass_gate(call_of(Kind::kAllReduce, call.dtype, call.op, 0, call.count), bytes, call.stream, captured);
       kernel_path_->all_reduce(call);
     }
   });
+}
+
+// An asynchronous operation runs beside the program's kernels, which a wide kernel that waits for a peer would keep from the
+// multiprocessors.
+void Group::pass_gate(uint64_t call, size_t bytes, cudaStream_t stream, bool captured) {
+  const bool is_asynchronous = stream == order_.own() && !captured;
+  if (is_asynchronous && bytes >= kGateBytes && agreement_.path == CC_CUDA_PATH_KERNEL) {
+    start_gate(call, context_.peers, stream);
+  }
 }
 
 bool Group::folds_on_cpus(const ReduceCall& call) const {
@@ -326,6 +339,8 @@ void Group::reduce_scatter(const ReduceCall& call) {
     } else if (stream_path_ && !captured) {
       stream_path_->reduce_scatter(call);
     } else {
+      pass_gate(call_of(Kind::kReduceScatter, call.dtype, call.op, 0, call.count), call.count * call.element,
+                call.stream, captured);
       kernel_path_->reduce_scatter(call);
     }
   });
@@ -339,6 +354,8 @@ void Group::copy(const CopyCall& call) {
     } else if (stream_path_ && !captured) {
       stream_path_->copy(call);
     } else {
+      const Kind kind = call.root < 0 ? Kind::kAllGather : Kind::kBroadcast;
+      pass_gate(call_of(kind, call.dtype, 0, std::max(call.root, 0), call.count), call.bytes, call.stream, captured);
       kernel_path_->copy(call);
     }
   });

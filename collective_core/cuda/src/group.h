@@ -67,6 +67,7 @@ class Group {
   template <typename Body>
   void queue(cudaStream_t stream, Body body);
   void settle();
+  void pass_gate(uint64_t call, size_t bytes, cudaStream_t stream, bool captured);
   bool folds_on_cpus(const ReduceCall& call) const;
   void fold_on_cpus(const ReduceCall& call);
   bool folds_on_host(size_t bytes, bool captured) const;

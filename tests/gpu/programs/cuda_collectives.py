@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import time
 
@@ -206,6 +207,29 @@ def order() -> None:
         check("future", future.wait()[0], torch.full((count,), float(size)))
 
 
+def waits_of_one_rank() -> None:
+    """Whether a call is asynchronous is no matter to the other ranks."""
+    for count, waiting in itertools.product((1000, 3_000_000), range(size)):
+        tensor, block = (
+            torch.full((count,), rank + 1.0, device=gpu),
+            torch.full((count,), float(rank), device=gpu),
+        )
+        gathered = torch.empty(size * count, device=gpu)
+        scattered = torch.empty(count, device=gpu)
+        is_asynchronous = rank != waiting
+        works = [
+            dist.all_reduce(tensor, async_op=is_asynchronous),
+            dist.all_gather_into_tensor(gathered, block, async_op=is_asynchronous),
+            dist.reduce_scatter_tensor(scattered, gathered, async_op=is_asynchronous),
+        ]
+        for work in works:
+            if work is not None:
+                work.wait()
+        check("one rank waits", tensor, torch.full((count,), size * (size + 1) / 2))
+        check("one rank waits", gathered, torch.arange(float(size)).repeat_interleave(count))
+        check("one rank waits", scattered, torch.full((count,), float(size * rank)))
+
+
 def tickets() -> None:
     """Wait on other streams, and for operations before and after more than the library has events for."""
     tensors = [torch.full((100,), float(one), device=gpu) for one in range(1500)]
@@ -307,6 +331,7 @@ reductions()
 uneven_blocks()
 copies()
 order()
+waits_of_one_rank()
 tickets()
 both_devices()
 parts()

@@ -168,6 +168,10 @@ struct Seal {
 void start_seal(const Seal& seal, cudaStream_t stream);
 std::vector<const void*> seal_functions();
 
+// Queued before an operation, with its call.
+void start_gate(uint64_t call, const Peers& peers, cudaStream_t stream);
+std::vector<const void*> gate_functions();
+
 constexpr int kTwoShotThreads = 512;
 constexpr int kPullThreads = 512;
 constexpr int kFoldThreads = 512;
