@@ -168,6 +168,7 @@ gpu-all: dev ## The same with all tests, on several GPUs too, and all sizes of t
 	$(BIN)/python benchmarks/gpu_collectives.py
 	$(BIN)/python benchmarks/gpu_eager.py
 	$(BIN)/python benchmarks/gpu_training.py
+	$(BIN)/python benchmarks/gpu_overlap.py
 	$(BIN)/python benchmarks/gpu_one.py
 
 bench: dev ## Side-by-side measurements against peers

@@ -9,9 +9,10 @@ import itertools
 import math
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
+import torch
 
 pytestmark = pytest.mark.gpu
 
@@ -51,9 +52,9 @@ FUTURES = [
 ]
 
 
-def table(world: World, cases: list[str]) -> None:
+def table(world: World, cases: list[str], each: Sequence[Mapping[str, str]] = ()) -> None:
     """Run the cases in one program and expect an error or invalid values by the deadline in each."""
-    outputs = world("cuda_missing.py", *cases, timeout_s=30 + 3.0 * len(cases))
+    outputs = world("cuda_missing.py", *cases, timeout_s=30 + 3.0 * len(cases), each=each)
     rows = re.findall(r"^(\S+) ([\d.]+) s: (error|invalid|WRONG|UNRAISED)(.*)$", outputs[0], re.MULTILINE)
     print(outputs[0])
     assert [row[0] for row in rows] == cases, outputs[0]
@@ -79,6 +80,16 @@ def test_nothing_read_looks_like_a_result_with_mps(
 ) -> None:
     monkeypatch.setenv("CCORE_CUDA_PATH", way)
     table(world, [*reads(SMALL), *OTHERS, *FUTURES])
+
+
+@pytest.mark.gpu_slow
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("way", ["kernel", "stream", "host"])
+def test_nothing_read_looks_like_a_result_between_gpus(
+    world: World, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setenv("CCORE_CUDA_PATH", way)
+    table(world, [*reads(SMALL), *OTHERS, *FUTURES], [{"LOCAL_RANK": "0"}, {"LOCAL_RANK": "1"}])
 
 
 def test_a_blocking_wait_raises_instead(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
