@@ -73,7 +73,7 @@ def test_up_names_the_cause_in_what_the_engine_printed(run_clusterctl, tmp_path)
         "up", "inventory.yaml", "--image", "i:1", "--port", str(free_port()), "--json", env=env
     )
     assert done.returncode == 10, done.stderr
-    assert "\ncause: docker-no-gpu-driver: " in done.stderr
+    assert "\ncause: docker-no-gpu-driver on here: " in done.stderr
     assert json.loads(done.stdout)["cause"]["log"]["file"] == "logs/here.log"
     explained = run_clusterctl("explain", "latest")
     assert explained.returncode == 0, explained.stderr

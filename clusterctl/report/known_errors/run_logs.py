@@ -92,4 +92,7 @@ def _read_end(scan: Scan, log: Path, run: Path, most_bytes: int, node_of: Callab
         while at < skipped and (piece := stream.read(min(skipped - at, 1 << 20))):
             first += piece.count(b"\n")
             at += len(piece)
-        return scan.read(name, stream, first, most_bytes, node_of(name))
+        node = node_of(name)
+        # A rank says nothing about other nodes, also where its own is unknown.
+        unknown = "" if _OF_RANK.search(name) else None
+        return scan.read(name, stream, first, most_bytes, unknown if node is None else node)

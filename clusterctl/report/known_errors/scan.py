@@ -125,7 +125,8 @@ class Scan:
     ) -> int:
         """Read one log to its end, or ``most_bytes`` of it, from its line ``first``; return the number of bytes.
 
-        ``node``: the only node that wrote the log, so that its errors concern that node, whatever hosts it names.
+        ``node``: the only node that wrote the log, so that its errors concern that node, whatever hosts it names;
+        empty if it is one whose name is unknown.
         """
         number, size, rest, self._node = first, 0, b"", node
         while block := stream.read(
@@ -189,7 +190,7 @@ class Scan:
         found.last = line
         origin = origin_of(text)
         groups = match.groupdict()
-        host = self._node or groups.get("host") or origin.host
+        host = groups.get("host") or origin.host if self._node is None else self._node or None
         rank = int(groups["rank"]) if groups.get("rank") else origin.rank
         if host is not None and len(found.hosts) < PLACES_KEPT:
             found.hosts.setdefault(host)

@@ -250,8 +250,8 @@ def test_the_log_of_a_rank_names_only_the_node_of_that_rank(tmp_path: Path) -> N
     (tmp_path / "logs" / "rank-2.log").write_text(forged)
     for launches, hosts in (
         ([("gpu01", "gpu02", "gpu03")], ("gpu03",)),
-        ([("gpu01", "gpu02", "gpu03"), ("gpu01", "gpu02", "gpu04")], ("gpu01",)),
-        ([("gpu01", "gpu02")], ("gpu01",)),
+        ([("gpu01", "gpu02", "gpu03"), ("gpu01", "gpu02", "gpu04")], ()),
+        ([("gpu01", "gpu02")], ()),
     ):
         found = cause_in(tmp_path, node_of=of_ranks(*launches))
         assert found is not None
