@@ -18,7 +18,7 @@ from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, 
 T = TypeVar("T")
 _CANCEL_TIMEOUT_S = 3.0
 _NOTICE_S = 0.5
-_MOST_OUTSIDE = 512
+_MOST_OUTSIDE = 640
 """Nodes beyond the fan-out whose connection may be awaited; each holds a socket, of 1024 files by default."""
 _here = threading.local()
 
