@@ -15,7 +15,9 @@ from pathlib import Path
 
 import free_ports
 import pytest
+import warm_python
 from native_build import FEWER_COMPILERS, NativeBuild
+from warm_python import WarmProcess
 
 import collective_core
 
@@ -165,18 +167,27 @@ class Ended:
     output: str
 
 
+def _imports_torch(command: tuple[str, ...]) -> bool:
+    """Whether ``command`` is one of the programs that import torch first of all."""
+    program = Path(command[1]) if command[0] == sys.executable and len(command) > 1 else None
+    return program is not None and program.parent == PROGRAMS and "\nimport torch" in program.read_text()
+
+
 class Ranks:
     """Processes of one job; killed at the end of the test whatever happens."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes: list[subprocess.Popen[str] | WarmProcess] = []
 
     def start(
         self, command: tuple[str, ...], size: int, per_rank: Callable[[int], Mapping[str, str]] = lambda _: {}
     ) -> None:
         for rank in range(size):
             own = {"RANK": str(rank), "WORLD_SIZE": str(size), **per_rank(rank)}
+            if _imports_torch(command):
+                self.processes.append(warm_python.start(command, {**self._environment, **own}, merged=True))
+                continue
             self.processes.append(
                 subprocess.Popen(
                     command,

@@ -50,13 +50,13 @@ def test_training_needs_the_residual(program: Program, letters: str, switch: str
         assert all(report[name][1] for name in losses), report  # the same bits on all ranks
         assert losses == {name: reports[0][name][0] for name in losses}
         assert losses["half"] == pytest.approx(losses["dense"], rel=0.02), losses
-        assert losses["feedback"] == pytest.approx(losses["dense"], rel=0.02), losses
-        assert losses["forgetful"] > 1.02 * losses["dense"], losses
+        assert losses["feedback"] == pytest.approx(losses["dense"], rel=0.05), losses
+        assert losses["forgetful"] > 2 * losses["dense"], losses
         assert report["short_warm"] == report["short_dense"]  # warm-up steps are dense
         # The buckets of the first step are not those of the later ones.
         assert any("rebuilt its buckets" in text for text in report["told"]), report
         assert report["residuals"] == len(report["held"]) > 0
-        assert max(report["held"]) == 899
+        assert max(report["held"]) == 299
         assert report["registered"] is (switch == "1")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_python
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 Program = Callable[..., Any]
@@ -37,10 +38,9 @@ def test_float8_equals_torch_for_every_pair_of_patterns(program: Program) -> Non
 
 
 def test_ddp_equals_a_single_process(program: Program, environment: dict[str, str]) -> None:
-    alone = subprocess.run(
-        (sys.executable, str(PROGRAMS / "torch_ddp.py"), "alone"),
-        env=environment, capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+    alone = warm_python.run(
+        (sys.executable, str(PROGRAMS / "torch_ddp.py"), "alone"), environment, timeout=120
+    )
     expected = [value for row in json.loads(alone.stdout) for value in row]
     ended = program("torch_ddp.py", "ccore", size=2).finish()
     assert [one.returncode for one in ended] == [0, 0], ended
@@ -60,10 +60,9 @@ def test_sharded_training_equals_a_single_process(
 ) -> None:
     if api == "fully_shard" and RELEASE < (2, 6):
         pytest.skip("fully_shard needs CUDA in torch before 2.6, whatever the backend")
-    alone = subprocess.run(
-        (sys.executable, str(PROGRAMS / "torch_fsdp.py"), "alone", api),
-        env=environment, capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+    alone = warm_python.run(
+        (sys.executable, str(PROGRAMS / "torch_fsdp.py"), "alone", api), environment, timeout=120
+    )
     expected = json.loads(alone.stdout)
     ended = program("torch_fsdp.py", "ccore", api, size=2).finish()
     assert [one.returncode for one in ended] == [0, 0], ended

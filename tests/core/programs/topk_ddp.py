@@ -50,7 +50,7 @@ def train(hook: tuple[Any, Any] | None, steps: int) -> tuple[float, bool]:
     if hook is not None:
         model.register_comm_hook(*hook)
     inputs, targets = data()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.005)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
     for _ in range(steps):
         optimizer.zero_grad()
         torch.nn.functional.mse_loss(model(inputs[rank::size]), targets[rank::size]).backward()
@@ -67,7 +67,7 @@ def topk(**given: Any) -> tuple[TopkState, Any]:
     return TopkState(ratio=0.01, threshold_bytes=1, **given), topk_hook
 
 
-STEPS = 900
+STEPS = 300
 feedback, forgetful, warmed = topk(), topk(error_feedback=False), topk(warmup_steps=1000)
 report: dict[str, Any] = {
     "dense": train(None, STEPS),

@@ -2,12 +2,12 @@
 
 import dataclasses
 import os
-import subprocess
 import sys
 
 import pytest
 import torch
 import torch.distributed as dist
+import warm_python
 
 from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.collective import COLLECTIVES
@@ -23,10 +23,9 @@ def alone():
 
 
 def test_its_output_reads_as_nccl_tests():
-    done = subprocess.run(
+    done = warm_python.run(
         [sys.executable, "-m", "clusterctl.workloads", "collective", "-b", "8", "-e", "4K", "-f", "8", "-n", "2"],
-        capture_output=True, text=True, timeout=120, check=False,
-        env={"PATH": os.environ["PATH"], "GLOO_SOCKET_IFNAME": "lo"},
+        {"PATH": os.environ["PATH"], "GLOO_SOCKET_IFNAME": "lo"}, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     sweep = perf_output.parse(done.stdout)
@@ -94,11 +93,10 @@ def test_every_operator_is_exact_in_every_type(size, op, combine, dtype):
 def test_every_collective_between_two_ranks(name, free_port):
     datatype, op = KINDS.get(name, ("float", "sum"))
     ranks_ = [
-        subprocess.Popen(
+        warm_python.start(
             [sys.executable, "-m", "clusterctl.workloads", "collective", name, "-b", "96", "-e", "6K", "-f", "8",
              "-n", "2", "--backend", "gloo", "-d", datatype, "-o", op],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={"PATH": os.environ["PATH"], "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1",
+            {"PATH": os.environ["PATH"], "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1",
                  "MASTER_PORT": str(free_port), "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
                  "LOCAL_WORLD_SIZE": "2"},
         )
@@ -146,10 +144,9 @@ def test_every_collective_of_nccl_tests_has_its_torch_program():
 
 
 def test_ranks_that_are_no_hypercube_are_refused():
-    done = subprocess.run(
+    done = warm_python.run(
         [sys.executable, "-m", "clusterctl.workloads", "collective", "hypercube"],
-        capture_output=True, text=True, timeout=120, check=False,
-        env={"PATH": os.environ["PATH"], "RANK": "0", "WORLD_SIZE": "3"},
+        {"PATH": os.environ["PATH"], "RANK": "0", "WORLD_SIZE": "3"}, timeout=120,
     )  # fmt: skip
     assert done.returncode == 4
     assert "a hypercube needs 2, 4, 8, ... ranks, not 3" in done.stderr
@@ -172,10 +169,7 @@ def test_a_hypercube_of_four(tmp_path):
     )
     environment = {"PATH": os.environ["PATH"], "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(rank)], stdout=subprocess.PIPE, text=True, env=environment
-        )
-        for rank in range(4)
+        warm_python.start([sys.executable, "-c", program, str(rank)], environment) for rank in range(4)
     ]
     outputs = [process.communicate(timeout=120)[0] for process in processes]
     assert outputs == ["0 [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]\n"] * 4

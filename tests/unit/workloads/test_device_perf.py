@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+import warm_python
 
 from clusterctl.workloads import records
 from clusterctl.workloads.archive import build
@@ -47,10 +48,9 @@ def archive(tmp_path_factory):
 
 
 def start(archive, *words):
-    return subprocess.Popen(
+    return warm_python.start(
         [sys.executable, str(archive), "device_perf", *words],
-        env={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}, cwd=archive.parent,
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}, cwd=archive.parent,
     )  # fmt: skip
 
 

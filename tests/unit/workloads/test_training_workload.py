@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import warm_python
 from free_ports import free_port
 
 from clusterctl.benchmarks import training
@@ -24,23 +25,21 @@ def archive(tmp_path_factory):
 
 def run(archive, *arguments, env=None, timeout_s=120):
     environment = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", **(env or {})}
-    return subprocess.run(
-        [sys.executable, str(archive), *arguments],
-        capture_output=True, text=True, env=environment, cwd=archive.parent, timeout=timeout_s, check=False,
-    )  # fmt: skip
+    return warm_python.run(
+        [sys.executable, str(archive), *arguments], environment, cwd=archive.parent, timeout=timeout_s
+    )
 
 
 def run_ranks(archive, size, *arguments, timeout_s=120):
     port = free_port()
     processes = [
-        subprocess.Popen(
+        warm_python.start(
             [sys.executable, str(archive), *arguments],
-            env={
+            {
                 "PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(port), "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
                 "LOCAL_WORLD_SIZE": str(size), "GLOO_SOCKET_IFNAME": "lo",
             },
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for rank in range(size)
     ]  # fmt: skip
