@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 from mps_server import mps_server
 
-from clusterctl.report.text.bench import columns, size
+from clusterctl.report.text.table import columns, size
 
 OURS = ("ccore", "nccl+ccore")
 VARIANTS = ("nccl", "gloo", *OURS)

@@ -156,23 +156,28 @@ def table_rows(step: Step, document: dict[str, Any]) -> list[list[str]]:
     """Return a document's part of the table."""
     settings, found = document["proof"].get("settings", {}), []
     ranks = len(document["proof"].get("ranks", ()))
-    swept = document["library"] == "nccl" and bool(document["rows"])
+    (only,) = document["variants"]
+    rows = only["rows"]
+    swept = document["library"] == "nccl" and bool(rows)
     then = recorded(ranks) if swept else {}
-    now = plain_loop(ranks, document["rows"][-1]["size_bytes"]) if swept else {}
-    for row in document["rows"]:
-        if row["size_bytes"] not in _SHOWN or row["time_us"] is None:
+    now = plain_loop(ranks, rows[-1]["size_bytes"]) if swept else {}
+    for row in rows:
+        if row["size_bytes"] not in _SHOWN:
             continue
         timed = row["size_bytes"] < 1 << 20
-        figure = f"{row['time_us']:.1f} us" if timed else f"{row['busbw_gbps']:.1f} GB/s"
+        time_us = row["time_us"]["median"]
+        figure = f"{time_us:.1f} us" if timed else f"{row['busbw_gbps']['median']:.1f} GB/s"
         beside = [peer.get(row["size_bytes"]) for peer in (now, then)]
-        ratios = ["-" if peer is None else f"{peer / row['time_us']:.3f}" for peer in beside]
+        ratios = ["-" if peer is None else f"{peer / time_us:.3f}" for peer in beside]
         found.append([f"all_reduce {size(row['size_bytes'])}", str(ranks), figure, *ratios])
-    for point in document["points"]:
-        unit = "images" if "images_per_s" in point else "sequences"
-        spread = document["proof"]["spread"].get(str(point["np"]), 0.0)
-        per_rank = f"{point[f'{unit}_per_s_per_rank']:.1f} +-{spread:.1f} per GPU"
+    for point in only["points"]:
+        speed, spread = (
+            point["samples_per_s"]["median"],
+            document["proof"]["spread"].get(str(point["np"]), 0.0),
+        )
+        per_rank = f"{speed / point['np']:.1f} +-{spread:.1f} per GPU"
         name = f"{step.name} b{settings.get('batch_size')}"
-        figure = f"{point[f'{unit}_per_s']:.1f} {unit}/s"
+        figure = f"{speed:.1f} {point['sample']}s/s"
         found.append([name, str(point["np"]), figure, per_rank, percent(point["efficiency"])])
     return found
 

@@ -11,8 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusterctl.documents.evidence import BetweenNodes
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -43,18 +41,17 @@ def efficiencies(points: Sequence[Point]) -> tuple[float | None, ...]:
     return tuple(efficiency(point.samples_per_s, single.samples_per_s, point.np) for point in points)
 
 
-def between_nodes(points: Sequence[Point]) -> tuple[BetweenNodes, ...]:
-    """Return the efficiency for each point on several nodes that has a matching point on one node."""
-    found = []
+def between_nodes(points: Sequence[Point]) -> dict[int, float]:
+    """Return the efficiency, by number of ranks, of each point on several nodes that has a matching one on one node."""
+    found = {}
     for point in points:
         if point.nodes < 2 or point.np % point.nodes:
             continue
         per_node = point.np // point.nodes
         like = next((p for p in points if p.nodes == 1 and p.np == per_node), None)
         if like is not None:
-            figure = efficiency(point.samples_per_s, like.samples_per_s, point.nodes)
-            found.append(BetweenNodes(point.np, point.nodes, figure))
-    return tuple(found)
+            found[point.np] = efficiency(point.samples_per_s, like.samples_per_s, point.nodes)
+    return found
 
 
 def percent(value: float | None) -> str:

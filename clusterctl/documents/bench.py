@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from clusterctl.documents.base import Document, Part, Sparse
 from clusterctl.documents.explain import KnownCause
@@ -15,34 +15,43 @@ from clusterctl.documents.words import Success
 
 
 class Spread(Part):
-    """One figure over the repeats. ``cv`` is the coefficient of variation; None: measured once.
+    """One figure over the repeats, of which there may be one.
 
-    ``values`` has the figure of each repeat, in the order of measurement; results of older versions have none.
+    ``cv`` is the coefficient of variation; None: measured once. ``values`` has the figure of each repeat, in the order
+    of measurement.
     """
 
     median: float
     least: float
     greatest: float
     cv: float | None
-    values: tuple[float, ...] = ()
+    values: tuple[float, ...]
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Return the smallest and the largest repeat; None if it was measured once."""
+        return None if self.cv is None else (self.least, self.greatest)
 
 
 class VariantHalf(Part):
-    """The in-place half of a row, over the repeats."""
+    """The in-place half of a row, over the repeats; bandwidths in 10^9 bytes per second."""
 
     time_us: Spread
+    algbw_gbps: Spread | None
     busbw_gbps: Spread | None
 
 
 class VariantRow(Part):
-    """One message size of a collective; ``ratio`` is the speed relative to the first variant, by time.
+    """One message size of a collective: out of place if the program measures it, otherwise in place.
 
-    ``noise`` is the share that a difference must exceed to count, and ``word`` is the outcome. ``in_place`` is None
-    unless the program measures both halves.
+    ``in_place`` is None unless the program measures both. ``wrong`` counts the wrong elements of both halves and of all
+    repeats; None: not checked. ``ratio`` is the speed relative to the first variant, by time, ``noise`` the share that
+    a difference must exceed to count, and ``word`` the outcome.
     """
 
     size_bytes: int
     time_us: Spread
+    algbw_gbps: Spread | None
     busbw_gbps: Spread | None
     in_place: VariantHalf | None = None
     wrong: int | None
@@ -50,17 +59,24 @@ class VariantRow(Part):
     noise: float | None = None
     word: ComparisonWord | None = None
 
+    @property
+    def bandwidths(self) -> tuple[float, ...]:
+        """Return the bus bandwidths of both halves, in GB/s."""
+        halves = (self.busbw_gbps, self.in_place.busbw_gbps if self.in_place else None)
+        return tuple(one.median for one in halves if one is not None)
+
 
 class VariantPoint(Part):
     """One point of a scaling curve, as a row; ``sample`` is the counted unit, image or sequence.
 
-    ``efficiency`` is relative to one rank, ``efficiency_between_nodes`` to one node with as many ranks per node.
-    ``loss_first`` and ``loss`` are those of the first and last step, the median of the repeats.
+    ``efficiency`` is relative to one rank, ``efficiency_between_nodes`` to one node with as many ranks per node; None
+    if that was not measured. ``loss_first`` and ``loss`` are those of the first and last step, the mean of all ranks
+    and the median of the repeats.
     """
 
     np: int
     nodes: int
-    sample: str
+    sample: Literal["image", "sequence"]
     samples_per_s: Spread
     efficiency: float | None
     efficiency_between_nodes: float | None = None
@@ -69,6 +85,16 @@ class VariantPoint(Part):
     ratio: float | None
     noise: float | None = None
     word: ComparisonWord | None = None
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of the rates: ``images/s``."""
+        return f"{self.sample}s/s"
+
+    @property
+    def samples_per_s_per_rank(self) -> float:
+        """Return the images or sequences per second of one rank."""
+        return self.samples_per_s.median / self.np
 
 
 class VariantResult(Part):
@@ -83,66 +109,10 @@ class VariantResult(Part):
     keys: dict[str, dict[str, str]] = Field(default_factory=dict)
     proof: Proof = Proof()
 
-
-class ResultHalf(Part):
-    """The in-place half of a row of nccl-tests."""
-
-    time_us: float | None
-    algbw_gbps: float | None
-    busbw_gbps: float | None
-
-
-class ResultRow(Sparse):
-    """One message size of a collective: out of place if the program measures it, otherwise in place.
-
-    ``in_place`` is omitted from the document unless the program measures both.
-    """
-
-    OPTIONAL: ClassVar = frozenset({"in_place"})
-
-    size_bytes: int
-    time_us: float | None
-    algbw_gbps: float | None
-    busbw_gbps: float | None
-    wrong: int | None
-    """Wrong elements of both halves; None: not checked."""
-    in_place: ResultHalf | None = None
-
     @property
-    def bandwidths(self) -> tuple[float, ...]:
-        """Return the bus bandwidths of the row, in GB/s."""
-        halves = (self.busbw_gbps, self.in_place.busbw_gbps if self.in_place else None)
-        return tuple(value for value in halves if value is not None)
-
-
-class ResultPoint(Sparse):
-    """One point of a scaling curve; efficiency relative to one rank, None if that was not measured.
-
-    The samples are images or sequences; the fields of the other kind are omitted from the document. ``loss_first``
-    and ``loss`` are the loss of the first and of the last step, the mean of all ranks.
-    """
-
-    OPTIONAL: ClassVar = frozenset(
-        {
-            *("images_per_s", "images_per_s_per_rank", "sequences_per_s", "sequences_per_s_per_rank"),
-            *("loss_first", "loss"),
-        }
-    )
-
-    np: int
-    nodes: int
-    images_per_s: float | None = None
-    images_per_s_per_rank: float | None = None
-    sequences_per_s: float | None = None
-    sequences_per_s_per_rank: float | None = None
-    efficiency: float | None
-    loss_first: float | None = None
-    loss: float | None = None
-
-    @property
-    def samples_per_s(self) -> float:
-        """Return the images or sequences per second of all ranks together."""
-        return (self.sequences_per_s if self.images_per_s is None else self.images_per_s) or 0.0
+    def key(self) -> dict[str, str]:
+        """Return the key of the largest number of ranks; empty without keys."""
+        return self.keys[max(self.keys, key=int)] if self.keys else {}
 
 
 class BenchStatus(str, Enum):
@@ -163,9 +133,10 @@ class BenchStatus(str, Enum):
 class BenchResult(Sparse, Document):
     """``clusterctl bench --json``; also ``results.json`` of its run.
 
-    ``proof`` has the placement of the ranks, their devices and library, and the failures. ``avg_busbw_gbps`` is the
-    average bus bandwidth of nccl-tests, over all rows and both halves; omitted without rows. ``cause`` is the known
-    cause of a failure in the run's logs; omitted without one.
+    A run without ``--compare`` has one variant, and without ``--repeats`` one repeat; a run without figures may have
+    none. ``proof`` has the placement of the ranks, their devices and library, and the failures. ``avg_busbw_gbps`` is
+    the average bus bandwidth of nccl-tests, over all rows and both halves of the first variant; omitted without rows.
+    ``cause`` is the known cause of a failure in the run's logs; omitted without one.
     """
 
     OPTIONAL: ClassVar = frozenset({"avg_busbw_gbps", "cause"})
@@ -177,16 +148,24 @@ class BenchResult(Sparse, Document):
     launcher: str | None
     status: BenchStatus
     cause: KnownCause | None = None
-    rows: tuple[ResultRow, ...] = ()
     avg_busbw_gbps: float | None = None
-    points: tuple[ResultPoint, ...] = ()
     proof: Proof = Proof()
     variants: tuple[VariantResult, ...] = ()
-    """The interleaved variants of ``--compare``; omitted from the document without ``--compare``."""
 
-    def document(self) -> dict[str, Any]:
-        """Return the document as values that JSON can represent."""
-        return self.model_dump(mode="json", by_alias=True, exclude=None if self.variants else {"variants"})
+    @property
+    def rows(self) -> tuple[VariantRow, ...]:
+        """Return the message sizes of the first variant."""
+        return self.variants[0].rows if self.variants else ()
+
+    @property
+    def points(self) -> tuple[VariantPoint, ...]:
+        """Return the scaling curve of the first variant."""
+        return self.variants[0].points if self.variants else ()
+
+    @property
+    def repeats(self) -> int:
+        """Return how often the first variant was measured; 1 without variants."""
+        return self.variants[0].repeats if self.variants else 1
 
 
 class Sweeps(Document):
@@ -197,7 +176,7 @@ class Sweeps(Document):
 
     schema_: Literal["clusterctl.sweeps/1"] = Field(default="clusterctl.sweeps/1", alias="schema")
     status: Success
-    results: tuple[dict[str, Any], ...]
+    results: tuple[dict[str, JsonValue], ...]
     """Documents of the schema ``clusterctl.bench/1``."""
 
 
@@ -206,5 +185,5 @@ class Smoke(Document):
 
     schema_: Literal["clusterctl.smoke/1"] = Field(default="clusterctl.smoke/1", alias="schema")
     status: Success
-    results: tuple[dict[str, Any], ...]
+    results: tuple[dict[str, JsonValue], ...]
     """Documents of the schema ``clusterctl.bench/1``."""

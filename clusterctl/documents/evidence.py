@@ -60,15 +60,6 @@ class RankSpeed(_Closed):
 
 
 @dataclass(frozen=True, slots=True)
-class BetweenNodes(_Closed):
-    """How throughput grows from one node to several with the same number of ranks on each."""
-
-    np: int
-    nodes: int
-    efficiency: float
-
-
-@dataclass(frozen=True, slots=True)
 class GpuDirectNode(_Closed):
     """One node's verdict: the transports of its channels to other nodes with their counts, and the cause."""
 

@@ -8,7 +8,6 @@ from pydantic import ConfigDict, JsonValue
 
 from clusterctl.documents.base import Part, Sparse
 from clusterctl.documents.evidence import (
-    BetweenNodes,
     Calls,
     Choice,
     Fault,
@@ -259,7 +258,6 @@ class Proof(Sparse):
     rates: dict[str, tuple[RankSpeed, ...]] | None = None
     losses: dict[str, tuple[float | None, ...]] | None = None
     """The loss at the end of each window, the mean of all ranks."""
-    between_nodes: tuple[BetweenNodes, ...] | None = None
     settings: dict[str, JsonValue] | None = None
     hardware: str | None = None
     keys: dict[str, dict[str, str]] | None = None

@@ -37,6 +37,10 @@ _MECHANISMS: dict[str, dict[str, str]] = {
 _FORM = "for example nccl,ccore or plain,2d,topk or gdr=0,gdr=2 or nccl,nccl+NCCL_ALGO=Ring"
 
 
+DEFAULT = "default"
+"""The name of the variant without settings, which is the only one of a run without ``--compare``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """Hold one variant: its name as written, a library (None: the run's own), and variables set for every rank."""
@@ -63,7 +67,7 @@ def parse_variants(text: str, library: str | None = None) -> tuple[Variant, ...]
 
 
 def _variant(word: str, of_run: str | None) -> Variant:
-    if word == "default":
+    if word == DEFAULT:
         return Variant(word)
     library: Library | None = None
     environment: dict[str, str] = {}

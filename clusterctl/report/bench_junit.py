@@ -21,7 +21,7 @@ def render(records: Iterable[Record]) -> str:
 
 def _why(record: Record) -> str:
     """Return the status of a run without failures, with the faults of its hardware and the baseline it missed."""
-    said = trust_lines.lines(Proof(health=record.proof.health, baseline=record.proof.baseline))
+    said = trust_lines.lines(Proof(health=record.result.proof.health, baseline=record.result.proof.baseline))
     return "\n".join([f"the run is {record.summary.status}", *said])
 
 
@@ -30,7 +30,7 @@ def _suite(root: ElementTree.Element, record: Record) -> Suite:
     suite = Suite(root, f"{summary.benchmark}.{summary.run}")
     ranks = "no rank" if summary.np is None else f"{counted(summary.np, 'rank')}"
     what = f"{summary.benchmark}, {summary.library or 'no library'}, {ranks}"
-    failures = record.proof.failures or ()
+    failures = record.result.proof.failures or ()
     for failure in failures:
         kind = failure.kind.value
         hint = f"\nhint: {failure.hint}" if failure.hint else ""

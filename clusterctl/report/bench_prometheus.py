@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from clusterctl.report.bench_series import BenchSeries, series
+from clusterctl.documents.bench import VariantResult
 from clusterctl.report.prometheus import family
 from clusterctl.results.record import Record, key_text
 
@@ -47,7 +47,8 @@ def render(records: Iterable[Record]) -> str:
     samples = _Samples()
     seen: set[tuple[tuple[str, object], ...]] = set()
     for record in records:
-        labels = _labels(record, _last_key(record))
+        variants = record.result.variants
+        labels = _labels(record, variants[0].key if variants else {})
         if tuple(labels.items()) in seen:
             continue
         seen.add(tuple(labels.items()))
@@ -60,21 +61,17 @@ def render(records: Iterable[Record]) -> str:
             samples.add("clusterctl_bench_hardware_events", here, count)
         if summary.status == "failed":
             continue  # the figures of a failed run are not reliable
-        for one in series(record):
+        for one in record.result.variants:
             _add(samples, record, one)
     blocks = [family(name, _METRICS[name], found.values()) for name, found in samples.found.items()]
     return "\n".join(line for block in blocks for line in block) + "\n"
-
-
-def _last_key(record: Record) -> Mapping[str, str]:
-    return next(series(record)).key
 
 
 def _labels(record: Record, key: Mapping[str, str]) -> dict[str, object]:
     summary = record.summary
     return {
         "benchmark": summary.benchmark,
-        "library": record.document.get("library") or "",
+        "library": record.result.library or "",
         "launcher": summary.launcher or "",
         "np": key.get("np", ""),
         "nodes": key.get("nodes", ""),
@@ -86,30 +83,28 @@ def _labels(record: Record, key: Mapping[str, str]) -> dict[str, object]:
 
 def _events(record: Record) -> Counter[tuple[str, str]]:
     """Return the number of events of ``proof.health`` by node and effect."""
-    health = record.proof.health
+    health = record.result.proof.health
     return Counter((event.node, event.effect.value) for event in (health.events if health else ()))
 
 
-_OF_POINTS = {
-    "samples_per_s": "clusterctl_bench_samples_per_second",
-    "efficiency": "clusterctl_bench_efficiency_ratio",
-    "efficiency_between_nodes": "clusterctl_bench_efficiency_between_nodes_ratio",
-    "loss": "clusterctl_bench_loss",
-}
-
-
-def _add(samples: _Samples, record: Record, one: BenchSeries) -> None:
-    """Add the figures of a run or of a variant."""
-    own = {"library": one.library or "", "variant": one.variant or ""}
+def _add(samples: _Samples, record: Record, one: VariantResult) -> None:
+    """Add the figures of a variant; the only variant of a run has no name."""
+    several = len(record.result.variants) > 1
+    own = {"library": one.library or "", "variant": one.name if several else ""}
     for row in one.rows:
-        here = {**_labels(record, one.key), **own, "size_bytes": row["size_bytes"]}
-        if row.get("busbw_gbps") is not None:
-            samples.add("clusterctl_bench_busbw_bytes_per_second", here, row["busbw_gbps"] * 1e9)
-        if row.get("time_us") is not None:
-            samples.add("clusterctl_bench_time_seconds", here, row["time_us"] / 1e6)
+        here = {**_labels(record, one.key), **own, "size_bytes": row.size_bytes}
+        if row.busbw_gbps is not None:
+            samples.add("clusterctl_bench_busbw_bytes_per_second", here, row.busbw_gbps.median * 1e9)
+        samples.add("clusterctl_bench_time_seconds", here, row.time_us.median / 1e6)
     for point in one.points:
-        np = str(point["np"])
-        here = {**_labels(record, one.keys.get(np) or {"np": np, "nodes": str(point["nodes"])}), **own}
-        for name, metric in _OF_POINTS.items():
-            if point.get(name) is not None:
-                samples.add(metric, here, point[name])
+        np = str(point.np)
+        here = {**_labels(record, one.keys.get(np) or {"np": np, "nodes": str(point.nodes)}), **own}
+        figures = {
+            "clusterctl_bench_samples_per_second": point.samples_per_s.median,
+            "clusterctl_bench_efficiency_ratio": point.efficiency,
+            "clusterctl_bench_efficiency_between_nodes_ratio": point.efficiency_between_nodes,
+            "clusterctl_bench_loss": point.loss,
+        }
+        for metric, value in figures.items():
+            if value is not None:
+                samples.add(metric, here, value)

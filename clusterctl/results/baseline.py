@@ -17,12 +17,12 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from clusterctl.benchmarks.key import FIELDS, differences
+from clusterctl.documents.bench import BenchResult, Spread
 from clusterctl.documents.proof import BaselineVerdict, FigureBelow, NoisyFigure, UnrecordedFigure
 from clusterctl.results import student
-from clusterctl.results.record import proof_of
 
 ENOUGH_REPEATS = 3
 FLOOR = 0.05
@@ -193,49 +193,34 @@ class BaselineComparison:
         )
 
 
-def figures(document: Mapping[str, Any]) -> list[tuple[dict[str, str], list[Series]]]:
-    """Return the figures of one ``clusterctl.bench/1`` document under their keys; empty if it has no keys.
-
-    A run with variants has the figures of each variant under the variant's keys.
-    """
+def figures(result: BenchResult) -> list[tuple[dict[str, str], list[Series]]]:
+    """Return the figures of each variant of a run under the variant's keys; empty if it has no keys."""
     found = []
-    for one in document.get("variants") or (document,):
-        keys: Mapping[str, dict[str, str]] = one.get("keys") or proof_of(one).keys or {}
-        for point in one.get("points") or ():
-            rate = _rate(point)
-            if rate is not None and str(point["np"]) in keys:
-                found.append((keys[str(point["np"])], [rate]))
-        speeds = [(int(row["size_bytes"]), _values(row.get("busbw_gbps"))) for row in one.get("rows") or ()]
+    for one in result.variants:
+        for point in one.points:
+            values = _values(point.samples_per_s)
+            if values and str(point.np) in one.keys:
+                found.append((one.keys[str(point.np)], [Series(None, point.unit, values)]))
+        speeds = [(row.size_bytes, _values(row.busbw_gbps)) for row in one.rows]
         rows = [Series(size_bytes, "GB/s", values) for size_bytes, values in speeds if values]
-        if rows and keys:
-            found.append((keys[max(keys, key=int)], rows))
+        if rows and one.keys:
+            found.append((one.key, rows))
     return found
 
 
-def _rate(point: Mapping[str, Any]) -> Series | None:
-    repeated = {f"{point.get('sample')}s_per_s": point.get("samples_per_s")}
-    for name, unit in (("images_per_s", "images/s"), ("sequences_per_s", "sequences/s")):
-        values = _values(point.get(name, repeated.get(name)))
-        if values:
-            return Series(None, unit, values)
-    return None
+def _values(figure: Spread | None) -> tuple[float, ...]:
+    """Return the repeats of a figure; none if one of them is not above zero."""
+    found = figure.values if figure is not None else ()
+    return found if all(value > 0 for value in found) else ()
 
 
-def _values(figure: float | Mapping[str, Any] | None) -> tuple[float, ...]:
-    """Return the repeats of a figure of a run, which is a number or the spread of a variant."""
-    if isinstance(figure, Mapping):
-        found = tuple(float(value) for value in figure.get("values") or (figure["median"],))
-        return found if all(value > 0 for value in found) else ()
-    return (float(figure),) if figure else ()
-
-
-def record(baseline: Baseline, document: Mapping[str, Any]) -> Baseline:
+def record(baseline: Baseline, result: BenchResult) -> Baseline:
     """Return the baseline with one more run's figures; a run that it already contains changes nothing."""
-    run = str(document["run"])
+    run = result.run
     if run in baseline.runs:
         return baseline
     entries = list(baseline.entries)
-    for key, found in figures(document):
+    for key, found in figures(result):
         at = next((i for i, entry in enumerate(entries) if not differences(entry.key, key)), None)
         if at is None:
             entries.append(BaselineEntry(key, (run,), tuple(found)))
@@ -254,7 +239,7 @@ def _with(entry: BaselineEntry, run: str, found: Sequence[Series]) -> BaselineEn
     )
 
 
-def compare(baseline: Baseline, document: Mapping[str, Any]) -> BaselineComparison:
+def compare(baseline: Baseline, result: BenchResult) -> BaselineComparison:
     """Compare a run's figures with the baseline.
 
     The verdict is ``no-match`` without an entry of the run's configuration, and ``not-judged`` if there is one that
@@ -265,7 +250,7 @@ def compare(baseline: Baseline, document: Mapping[str, Any]) -> BaselineComparis
     absent: list[tuple[str, Series]] = []
     notes: dict[str, None] = {}
     judged = matched = few = 0
-    all_found = figures(document)
+    all_found = figures(result)
     for key, found in all_found:
         entry, differing = _nearest(baseline, key)
         if entry is None or any(name not in _MAY_DIFFER for name in differing):

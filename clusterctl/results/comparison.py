@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from clusterctl.benchmarks.key import ABSENT, FIELDS
 from clusterctl.documents.kinds import ComparisonWord
@@ -110,9 +110,6 @@ def compare(records: Sequence[Record]) -> Comparison:
     if not 2 <= len(records) <= MAX_RUNS:
         raise UsageError(f"{counted(len(records), 'run')} to compare", hint=f"name 2 to {MAX_RUNS} runs")
     kinds = {record.summary.run: _kind(record) for record in records}
-    for run, kind in kinds.items():
-        if kind is None:
-            raise UsageError(f"run {run} has no figures to compare", hint=f"clusterctl results show {run}")
     if len(kinds) < len(records):
         raise UsageError("the same run was named twice", hint="name different runs")
     if len(set(kinds.values())) > 1:
@@ -127,11 +124,11 @@ def compare(records: Sequence[Record]) -> Comparison:
         raise UsageError(f"the runs have no {what} in common", hint="measure the same points again")
     differences = _differences([_keys(record, common) for record in records])
     return Comparison(
-        kind="training" if kind == "training" else "collective",
+        kind=kind,
         runs=tuple(record.summary for record in records),
         words=_words(records, differences),
         by_values=bool(_telling(records, differences)),
-        repeats=tuple(_repeats(record) for record in records),
+        repeats=tuple(record.result.repeats for record in records),
         variants=tuple(_variant(record) for record in records),
         differences=differences,
         unkeyed=tuple(record.summary.run for record in records if record.summary.key is None),
@@ -139,50 +136,39 @@ def compare(records: Sequence[Record]) -> Comparison:
     )
 
 
-def _kind(record: Record) -> str | None:
-    if any(row.get("time_us") for row in record.document.get("rows") or ()):
+def _kind(record: Record) -> Literal["collective", "training"]:
+    """Return what was measured; UsageError for a run without figures."""
+    if any(row.time_us.median for row in record.result.rows):
         return "collective"
-    return "training" if record.document.get("points") else None
+    if record.result.points:
+        return "training"
+    run = record.summary.run
+    raise UsageError(f"run {run} has no figures to compare", hint=f"clusterctl results show {run}")
 
 
 def _figures(record: Record) -> dict[int, _Measured]:
-    document = record.document
-    repeated = _of_repeats(document)
+    """Return the medians of a run's first variant, by size or ranks."""
+    result = record.result
     found = {
-        int(row["size_bytes"]): _Measured(
-            row.get("busbw_gbps"), row.get("time_us"), repeated.get(int(row["size_bytes"]))
+        row.size_bytes: _Measured(
+            None if row.busbw_gbps is None else row.busbw_gbps.median, row.time_us.median,
+            noise.scatter_of_repeats(
+                row.time_us.cv, result.repeats, _ROUNDED_US / max(row.time_us.median, _ROUNDED_US)
+            ),
         )
-        for row in document.get("rows") or ()
-    }
-    spread = record.proof.spread or {}
-    windows = (record.proof.settings or {}).get("windows") or _WINDOWS
+        for row in result.rows
+    }  # fmt: skip
+    spread = result.proof.spread or {}
+    windows = (result.proof.settings or {}).get("windows") or _WINDOWS
     if not isinstance(windows, int):
         raise TypeError(f"windows is {windows!r:.60}, not a whole number")
-    for point in document.get("points") or ():
-        np, value = int(point["np"]), point.get("images_per_s") or point.get("sequences_per_s")
-        if value:
-            of_windows = _of_windows(spread.get(str(np)), np, value, windows)
-            found[np] = _Measured(float(value), None, repeated.get(np, of_windows))
+    for point in result.points:
+        speed = point.samples_per_s
+        if speed.median:
+            scatter = noise.scatter_of_repeats(speed.cv, result.repeats)
+            of_windows = _of_windows(spread.get(str(point.np)), point.np, speed.median, windows)
+            found[point.np] = _Measured(speed.median, None, scatter or of_windows)
     return found
-
-
-def _of_repeats(document: Mapping[str, Any]) -> dict[int, Scatter | None]:
-    """Return how repeated figures vary, by size or ranks.
-
-    The figures of a run with variants are the medians of its first variant.
-    """
-    first: Mapping[str, Any] = next(iter(document.get("variants") or ()), {})
-    repeats = int(first.get("repeats") or 1)
-    found = {
-        int(row["size_bytes"]): noise.scatter_of_repeats(
-            row["time_us"]["cv"], repeats, _ROUNDED_US / max(row["time_us"]["median"], _ROUNDED_US)
-        )
-        for row in first.get("rows") or ()
-    }
-    return found | {
-        int(point["np"]): noise.scatter_of_repeats(point["samples_per_s"]["cv"], repeats)
-        for point in first.get("points") or ()
-    }
 
 
 def _of_windows(spread: float | None, np: int, value: float, windows: int) -> Scatter | None:
@@ -226,7 +212,7 @@ def _ratio(first: _Measured | None, other: _Measured | None) -> float | None:
 
 def _keys(record: Record, common: Sequence[int]) -> list[Mapping[str, str]]:
     """Return the keys of the compared figures: for a training, those of the common points."""
-    keys: Mapping[str, Mapping[str, str]] = record.proof.keys or {}
+    keys: Mapping[str, Mapping[str, str]] = record.result.proof.keys or {}
     if _kind(record) == "collective":
         return list(keys.values())[:1]
     return [keys[str(np)] for np in common if str(np) in keys]
@@ -243,15 +229,9 @@ def _differences(keys: Sequence[list[Mapping[str, str]]]) -> tuple[Difference, .
     return tuple(found)
 
 
-def _repeats(record: Record) -> int:
-    """Return how often the figures of a run were measured; those of a run with variants are its first variant's."""
-    first: Mapping[str, Any] = next(iter(record.document.get("variants") or ()), {})
-    return int(first.get("repeats") or 1)
-
-
 def _variant(record: Record) -> str | None:
-    found: Sequence[Mapping[str, Any]] = record.document.get("variants") or ()
-    return str(found[0]["name"]) if len(found) > 1 else None
+    found = record.result.variants
+    return found[0].name if len(found) > 1 else None
 
 
 def _words(records: Sequence[Record], differences: Sequence[Difference]) -> tuple[str, ...]:

@@ -6,78 +6,56 @@ import statistics
 from collections.abc import Sequence
 
 from clusterctl.benchmarks.base import Fault, FaultKind
-from clusterctl.benchmarks.perf_output import Row
-from clusterctl.benchmarks.scaling import efficiencies
-from clusterctl.documents.bench import BenchResult, BenchStatus, ResultHalf, ResultPoint, ResultRow
+from clusterctl.documents.bench import BenchResult, BenchStatus, VariantRow
 from clusterctl.documents.proof import Proof
 from clusterctl.errors import LaunchError, NodeConnectionError, ResultError
-from clusterctl.launch.measured import Measured, TrainingPoint
+from clusterctl.launch.measured import Interleaved, Measured, Repeated
+from clusterctl.launch.variants import DEFAULT, Variant
 from clusterctl.results import proofs
+from clusterctl.results.variants import variants_of
 
 # The benchmark completed with bad findings; this is not a failure to launch.
 _FOUND = (FaultKind.WRONG_RESULTS, FaultKind.NAN_LOSS, FaultKind.REPLICAS_DIFFER, FaultKind.SLOW_PATH)
 _UNREADABLE = (FaultKind.UNPARSABLE, FaultKind.CRASHED)
 
 
-def _row(row: Row) -> ResultRow:
-    both = row.out_of_place.time_us is not None and row.in_place.time_us is not None
-    half = row.out_of_place if row.out_of_place.time_us is not None else row.in_place
-    wrongs = [half.wrong for half in (row.out_of_place, row.in_place) if half.wrong is not None]
-    return ResultRow(
-        size_bytes=row.size_bytes,
-        time_us=half.time_us,
-        algbw_gbps=half.algbw_gbps,
-        busbw_gbps=half.busbw_gbps,
-        wrong=sum(wrongs) if wrongs else None,
-        in_place=ResultHalf(
-            time_us=row.in_place.time_us,
-            algbw_gbps=row.in_place.algbw_gbps,
-            busbw_gbps=row.in_place.busbw_gbps,
-        )
-        if both
-        else None,
-    )
-
-
-def average_busbw(rows: Sequence[ResultRow]) -> float | None:
+def average_busbw(rows: Sequence[VariantRow]) -> float | None:
     """Return the average bus bandwidth as nccl-tests computes it: over all rows and both halves; None without rows."""
     found = [value for row in rows for value in row.bandwidths]
     return round(statistics.fmean(found), 6) if found else None
 
 
-def _point(entry: TrainingPoint, efficiency: float | None) -> ResultPoint:
-    point = entry.point
-    counted = {
-        f"{entry.run.sample}s_per_s": point.samples_per_s,
-        f"{entry.run.sample}s_per_s_per_rank": point.samples_per_s_per_rank,
-    }
-    return ResultPoint(
-        np=point.np,
-        nodes=point.nodes,
-        efficiency=efficiency,
-        loss_first=proofs.rounded(entry.run.loss_first),
-        loss=proofs.rounded(entry.run.loss),
-        **counted,
-    )
-
-
 def from_measured(measured: Measured, run: str) -> BenchResult:
-    """Return the result of one measured request; ``run`` is the run folder's id."""
-    points = [entry.point for entry in measured.points]
-    proof = proofs.of_measured(measured)
-    rows = tuple(_row(row) for row in measured.sweep.rows) if measured.sweep else ()
+    """Return the result of one measured request: that of one variant with one repeat."""
+    only = Repeated(Variant(DEFAULT), (measured,))
+    return from_interleaved(Interleaved(measured.request, (only,), 1, measured.faults), run)
+
+
+def from_interleaved(found: Interleaved, run: str) -> BenchResult:
+    """Return the result of one run; ``run`` is the run folder's id.
+
+    Its proof is that of the first variant's first repeat, with what concerns all repeats and variants.
+    """
+    first = found.variants[0].runs[0]
+    variants = variants_of(found)
+    own = {name: value for name, value in variants[0].proof if value is not None}
+    proof = proofs.of_measured(first).model_copy(
+        update={
+            **own,
+            "repeats": found.repeats,
+            "failures": found.faults or None,
+            "health": proofs.health_of_all(one.proof.health for one in variants),
+        }
+    )
     return BenchResult(
         run=run,
-        benchmark=measured.request.benchmark,
-        library=measured.library,
-        launcher=measured.launcher,
-        status=status_of(measured.faults, proof),
-        rows=rows,
-        avg_busbw_gbps=average_busbw(rows),
-        points=tuple(
-            _point(entry, figure) for entry, figure in zip(measured.points, efficiencies(points), strict=True)
-        ),
+        benchmark=first.request.benchmark,
+        library=first.library,
+        launcher=first.launcher,
+        status=status_of(found.faults, proof),
+        avg_busbw_gbps=average_busbw(variants[0].rows),
         proof=proof,
+        variants=variants,
     )
 
 

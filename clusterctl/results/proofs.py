@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from clusterctl import __version__
-from clusterctl.benchmarks.scaling import between_nodes
 from clusterctl.documents.evidence import RankSpeed
 from clusterctl.documents.proof import Expected, HardwareHealth, NcclProof, Proof, SlowRank, UsageProof
 from clusterctl.launch.measured import Measured, TrainingPoint
@@ -31,12 +29,6 @@ def of_measured(measured: Measured) -> Proof:
         spread={str(one.point.np): round(one.point.spread, 3) for one in training} or None,
         rates={str(one.point.np): _rates(one) for one in training} or None,
         losses=losses if any(losses.values()) else None,
-        between_nodes=tuple(
-            replace(figure, efficiency=round(figure.efficiency, 6))
-            for figure in between_nodes([one.point for one in training])
-        )
-        if training
-        else None,
         settings={name: value for name, value in settings.items() if value is not None} if settings else None,
         hardware=measured.hardware if settings else None,
         keys=keys_of(measured) if settings else None,

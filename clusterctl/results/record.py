@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
-from typing import Any
 
 from pydantic import ValidationError
 
 from clusterctl import model_errors, run_ids
 from clusterctl.benchmarks.key import hardware_name
+from clusterctl.documents.bench import BenchResult
 from clusterctl.documents.proof import Proof
+from clusterctl.errors import ResultError
 from clusterctl.wording import counted
 
-HIGH = "busbw_gbps"
 # A larger value is not a number of ranks, and may not fit into a database column.
 _MOST_RANKS = 1 << 31
 
@@ -62,21 +62,28 @@ class Record:
     """A summary, the document that ``bench --json`` printed, and the command lines that were run."""
 
     summary: Summary
-    document: Mapping[str, Any]
+    document: Mapping[str, object]
     commands: tuple[str, ...] = field(default=())
 
     @cached_property
-    def proof(self) -> Proof:
-        """Return ``proof`` of the document; ValueError for a damaged one."""
-        return proof_of(self.document)
+    def result(self) -> BenchResult:
+        """Return the document as a result; ResultError for one that this version cannot read."""
+        try:
+            return result_of(self.document)
+        except ValueError as error:
+            raise ResultError(
+                f"clusterctl {self.summary.clusterctl_version or '(unknown)'} stored run {self.summary.run}, "
+                f"and this version cannot read its result: {error}",
+                hint="--json prints it as it was stored",
+            ) from None
 
 
-def proof_of(part: Mapping[str, Any]) -> Proof:
-    """Return ``proof`` of a stored document or of one of its variants; ValueError for a damaged one."""
+def result_of(document: Mapping[str, object]) -> BenchResult:
+    """Return a ``clusterctl.bench/1`` document as a result; ValueError names what is invalid."""
     try:
-        return Proof.model_validate(part.get("proof") or {})
+        return BenchResult.model_validate(dict(document))
     except ValidationError as error:
-        raise ValueError(f"proof: {model_errors.first(error)}") from None
+        raise ValueError(model_errors.first(error)) from None
 
 
 def started_at(run: str) -> str:
@@ -90,15 +97,12 @@ def key_text(key: Mapping[str, str]) -> str:
     return json.dumps(dict(key), separators=(",", ":"), allow_nan=False)
 
 
-def _figure(document: Mapping[str, Any]) -> tuple[float | None, str | None]:
-    points = document.get("points") or ()
-    if points:
-        last = max(points, key=lambda point: int(point["np"]))
-        for name, unit in (("images_per_s", "images/s"), ("sequences_per_s", "sequences/s")):
-            if last.get(name) is not None:
-                return float(last[name]), unit
-    speeds = [row[HIGH] for row in document.get("rows") or () if row.get(HIGH) is not None]
-    return (float(max(speeds)), "GB/s") if speeds else (None, None)
+def _figure(result: BenchResult) -> tuple[float | None, str | None]:
+    if result.points:
+        last = max(result.points, key=lambda point: point.np)
+        return last.samples_per_s.median, last.unit
+    speeds = [row.busbw_gbps.median for row in result.rows if row.busbw_gbps is not None]
+    return (max(speeds), "GB/s") if speeds else (None, None)
 
 
 def _size(proof: Proof, key: Mapping[str, str]) -> tuple[int | None, int | None]:
@@ -117,41 +121,35 @@ def _versions(proof: Proof) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(proof.library or ()), *([f"torch {torch}"] if torch else [])]))
 
 
-def _libraries(document: Mapping[str, Any]) -> object:
+def _libraries(result: BenchResult) -> str | None:
     """Return the library of a run; those of all variants are joined by ``, ``."""
-    found = dict.fromkeys(one.get("library") for one in document.get("variants") or ())
-    return ", ".join(str(name) for name in found if name is not None) or document["library"]
-
-
-def _word(value: object) -> str | None:
-    """Return the text for a column; TypeError for any other value."""
-    if value is None or isinstance(value, str):
-        return value
-    raise TypeError(f"expected text, not {value!r:.60}")
+    found = dict.fromkeys(one.library for one in result.variants)
+    return ", ".join(name for name in found if name is not None) or result.library
 
 
 def from_document(
-    document: Mapping[str, Any],
+    document: Mapping[str, object],
     *,
     commands: Sequence[str] = (),
     folder: str | None = None,
     label: str | None = None,
 ) -> Record:
-    """Return the record of a ``clusterctl.bench/1`` document; KeyError, TypeError or ValueError if it is invalid."""
-    proof = proof_of(document)
-    figure, unit = _figure(document)
+    """Return the record of a ``clusterctl.bench/1`` document; ValueError if it is invalid."""
+    result = result_of(document)
+    proof = result.proof
+    figure, unit = _figure(result)
     keys = proof.keys or {}
     key = keys[max(keys, key=int)] if keys else {}
     np, nodes = _size(proof, key)
     summary = Summary(
-        run=str(document["run"]),
-        started_at=started_at(str(document["run"])),
-        benchmark=str(document["benchmark"]),
-        library=_word(_libraries(document)),
-        launcher=_word(document["launcher"]),
+        run=result.run,
+        started_at=started_at(result.run),
+        benchmark=result.benchmark,
+        library=_libraries(result),
+        launcher=result.launcher,
         np=np,
         nodes=nodes,
-        status=str(document["status"]),
+        status=result.status.value,
         key=key_text(key) if key else None,
         hardware=proof.hardware or hardware_name(rank.device for rank in proof.ranks or ()),
         figure=figure,

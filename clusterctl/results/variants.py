@@ -1,4 +1,4 @@
-"""The result of interleaved variants: medians, spreads and ratios from the results of all repeats."""
+"""The figures of a run by variant: medians, spreads and ratios of all repeats."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import statistics
 from collections.abc import Sequence
 
 from clusterctl.benchmarks.base import FaultKind
-from clusterctl.benchmarks.scaling import Point, between_nodes, efficiency
+from clusterctl.benchmarks.perf_output import Half, Row
+from clusterctl.benchmarks.scaling import Point, between_nodes, efficiencies
 from clusterctl.documents.bench import (
-    BenchResult,
-    ResultHalf,
-    ResultPoint,
-    ResultRow,
     Spread,
     VariantHalf,
     VariantPoint,
@@ -20,9 +17,8 @@ from clusterctl.documents.bench import (
 )
 from clusterctl.documents.evidence import Calls
 from clusterctl.documents.proof import HardwareHealth, Proof
-from clusterctl.launch.measured import Interleaved, Repeated
+from clusterctl.launch.measured import Interleaved, Measured, Repeated
 from clusterctl.results import noise, proofs
-from clusterctl.results.model import average_busbw, from_measured, status_of
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -38,36 +34,17 @@ def spread(values: Sequence[float]) -> Spread:
     )
 
 
-def from_interleaved(found: Interleaved, run: str) -> BenchResult:
-    """Return the result of one run with variants; its own rows and points are the first variant's medians."""
-    results = [[from_measured(measured, run) for measured in one.runs] for one in found.variants]
+def variants_of(found: Interleaved) -> tuple[VariantResult, ...]:
+    """Return the figures of each variant that was measured, the first variant's without a comparison."""
     variants: list[VariantResult] = []
-    for one, repeats in zip(found.variants, results, strict=True):
-        if repeats:
-            variants.append(_variant(one, repeats, variants[0] if variants else None))
-    if variants:
-        variants = [_refused(one, runs) for one, runs in zip(variants, found.variants, strict=False)]
-        variants = _judged([variants[0], *(_comparable(one, variants[0]) for one in variants[1:])])
-    first = results[0][0]
-    proof = first.proof.model_copy(
-        update={
-            **{name: value for name, value in (variants[0].proof if variants else ()) if value is not None},
-            "repeats": found.repeats,
-            "failures": found.faults or None,
-            "health": proofs.health_of_all(one.proof.health for one in variants),
-        }
-    )
-    refused = proof.refused is not None
-    return first.model_copy(
-        update={
-            "status": status_of(found.faults, proof),
-            "rows": (rows := () if refused else tuple(_median_row(row, results[0]) for row in first.rows)),
-            "avg_busbw_gbps": average_busbw(rows),
-            "points": () if refused else tuple(_median_point(point, variants[0]) for point in first.points),
-            "proof": proof,
-            "variants": tuple(variants),
-        }
-    )
+    for one in found.variants:
+        if one.runs:
+            variants.append(_variant(one, variants[0] if variants else None))
+    if not variants:
+        return ()
+    variants = [_refused(one, runs) for one, runs in zip(variants, found.variants, strict=False)]
+    first, *others = variants
+    return tuple(_judged([first, *(_comparable(one, first) for one in others)]))
 
 
 def _refused(variant: VariantResult, one: Repeated) -> VariantResult:
@@ -143,37 +120,40 @@ def _took_nothing(variant: VariantResult) -> bool:
     return not any(sum(path.taken.values()) for path in variant.proof.paths or ())
 
 
-def _variant(one: Repeated, repeats: Sequence[BenchResult], first: VariantResult | None) -> VariantResult:
-    rows = _rows(repeats, first)
+def _variant(one: Repeated, first: VariantResult | None) -> VariantResult:
+    rows = _rows(one.runs, first)
+    evidence = [proofs.of_measured(run) for run in one.runs]
     return VariantResult(
         name=one.variant.name,
-        library=repeats[0].library,
+        library=one.runs[0].library,
         environment=dict(one.variant.environment),
-        repeats=len(repeats),
-        rows=tuple(rows),
-        points=tuple(_points(repeats, first, one.runs[0].without_proof)),
-        keys=repeats[0].proof.keys or {},
-        proof=_proof(one, repeats, rows),
+        repeats=len(one.runs),
+        rows=rows,
+        points=_points(one.runs, first),
+        keys=evidence[0].keys or {},
+        proof=_proof(one.runs[0], evidence, rows),
     )
 
 
-def _proof(one: Repeated, repeats: Sequence[BenchResult], rows: Sequence[VariantRow]) -> Proof:
+def _proof(measured: Measured, evidence: Sequence[Proof], rows: Sequence[VariantRow]) -> Proof:
     """Return the proof: the medians' share of the expected bandwidth, and the path of the data.
 
     If the repeats took different paths, a repeat that left the fast path is reported.
     """
-    found = [result.proof for result in repeats]
-    slow = (p for p in found if p.gpudirect is not None and p.gpudirect.status != "proven")
-    chosen = next(slow, found[0])
-    medians = [(row.size_bytes, row.busbw_gbps.median) for row in rows if row.busbw_gbps is not None]
+    slow = (p for p in evidence if p.gpudirect is not None and p.gpudirect.status != "proven")
+    chosen = next(slow, evidence[0])
+    medians = [(row.size_bytes, max(row.bandwidths)) for row in rows if row.bandwidths]
+    several = len(evidence) > 1
     return Proof(
-        health=proofs.health_of_all(_numbered(p.health, number) for number, p in enumerate(found, 1)),
+        health=proofs.health_of_all(
+            _numbered(p.health, number) if several else p.health for number, p in enumerate(evidence, 1)
+        ),
         gpudirect=chosen.gpudirect,
         nccl=chosen.nccl,
         paths=chosen.paths,
         usage=chosen.usage,
         sharing=chosen.sharing,
-        expected=proofs.expected(one.runs[0], medians) if medians else None,
+        expected=proofs.expected(measured, medians) if medians else None,
         stragglers=chosen.stragglers,
     )
 
@@ -186,106 +166,90 @@ def _numbered(health: HardwareHealth | None, repeat: int) -> HardwareHealth | No
     return health.model_copy(update={"events": events})
 
 
-def _of_size(repeats: Sequence[BenchResult], size_bytes: int) -> list[ResultRow]:
-    return [row for result in repeats for row in result.rows if row.size_bytes == size_bytes]
-
-
-def _rows(repeats: Sequence[BenchResult], first: VariantResult | None) -> list[VariantRow]:
+def _rows(runs: Sequence[Measured], first: VariantResult | None) -> tuple[VariantRow, ...]:
+    base = {row.size_bytes: row.time_us.median for row in first.rows} if first else {}
     found = []
-    for size_bytes in [row.size_bytes for row in repeats[0].rows]:
-        same = _of_size(repeats, size_bytes)
-        times = [row.time_us for row in same if row.time_us is not None]
-        speeds = [row.busbw_gbps for row in same if row.busbw_gbps is not None]
-        wrongs = [row.wrong for row in same if row.wrong is not None]
-        if not times:
+    for size_bytes in [row.size_bytes for row in _sweep(runs[0])]:
+        same = [row for run in runs for row in _sweep(run) if row.size_bytes == size_bytes]
+        figures = _half([_first_half(row) for row in same])
+        if figures is None:
             continue
-        time_us = spread(times)
-        like = next((row for row in first.rows if row.size_bytes == size_bytes), None) if first else None
+        both = [row.in_place for row in same if row.out_of_place.time_us is not None]
+        wrongs = [h.wrong for row in same for h in (row.out_of_place, row.in_place) if h.wrong is not None]
         found.append(
             VariantRow(
                 size_bytes=size_bytes,
-                time_us=time_us,
-                busbw_gbps=spread(speeds) if speeds else None,
-                in_place=_in_place([row.in_place for row in same if row.in_place is not None]),
+                time_us=figures.time_us,
+                algbw_gbps=figures.algbw_gbps,
+                busbw_gbps=figures.busbw_gbps,
+                in_place=_half(both),
                 wrong=sum(wrongs) if wrongs else None,
-                ratio=_ratio(like.time_us.median, time_us.median) if like else (None if first else 1.0),
+                ratio=_relative(base.get(size_bytes), figures.time_us.median) if first else 1.0,
             )
         )
-    return found
+    return tuple(found)
 
 
-def _in_place(halves: Sequence[ResultHalf]) -> VariantHalf | None:
+def _sweep(run: Measured) -> tuple[Row, ...]:
+    return run.sweep.rows if run.sweep is not None else ()
+
+
+def _first_half(row: Row) -> Half:
+    """Return the half that a row reports first: out of place, if the program measured it."""
+    return row.out_of_place if row.out_of_place.time_us is not None else row.in_place
+
+
+def _half(halves: Sequence[Half]) -> VariantHalf | None:
+    """Return one half of a row over the repeats; None if no repeat has a time."""
     times = [half.time_us for half in halves if half.time_us is not None]
-    speeds = [half.busbw_gbps for half in halves if half.busbw_gbps is not None]
     if not times:
         return None
-    return VariantHalf(time_us=spread(times), busbw_gbps=spread(speeds) if speeds else None)
+    return VariantHalf(
+        time_us=spread(times),
+        algbw_gbps=_spread_of([half.algbw_gbps for half in halves]),
+        busbw_gbps=_spread_of([half.busbw_gbps for half in halves]),
+    )
 
 
-def _points(
-    repeats: Sequence[BenchResult], first: VariantResult | None, without_proof: frozenset[int]
-) -> list[VariantPoint]:
-    found: list[VariantPoint] = []
-    for point in repeats[0].points:
-        same = [p.samples_per_s for result in repeats for p in result.points if p.np == point.np]
-        speed = spread(same)
-        like = next((p for p in first.points if p.np == point.np), None) if first else None
-        # This number of ranks cannot use the variant's settings.
-        like = None if point.np in without_proof else like
-        # Efficiency is relative to the point with one rank, which may be missing.
-        single = speed if point.np == 1 else next((p.samples_per_s for p in found if p.np == 1), None)
+def _spread_of(values: Sequence[float | None]) -> Spread | None:
+    found = [value for value in values if value is not None]
+    return spread(found) if found else None
+
+
+def _points(runs: Sequence[Measured], first: VariantResult | None) -> tuple[VariantPoint, ...]:
+    base = {point.np: point.samples_per_s.median for point in first.points} if first else {}
+    entries = runs[0].points
+    of_ranks = {
+        entry.point.np: [one for run in runs for one in run.points if one.point.np == entry.point.np]
+        for entry in entries
+    }
+    speeds = {np: spread([one.point.samples_per_s for one in same]) for np, same in of_ranks.items()}
+    curve = [Point(one.point.np, one.point.nodes, speeds[one.point.np].median) for one in entries]
+    across = between_nodes(curve)
+    found = []
+    for entry, point, share in zip(entries, curve, efficiencies(curve), strict=True):
+        # Too few ranks cannot use the variant's settings.
+        like = None if point.np in runs[0].without_proof else base.get(point.np)
         found.append(
             VariantPoint(
                 np=point.np,
                 nodes=point.nodes,
-                sample="image" if point.images_per_s is not None else "sequence",
-                samples_per_s=speed,
-                efficiency=efficiency(speed.median, single.median, point.np) if single else None,
-                loss_first=_median([p.loss_first for r in repeats for p in r.points if p.np == point.np]),
-                loss=_median([p.loss for r in repeats for p in r.points if p.np == point.np]),
-                ratio=_ratio(speed.median, like.samples_per_s.median) if like else (None if first else 1.0),
+                sample=entry.run.sample,
+                samples_per_s=speeds[point.np],
+                efficiency=share,
+                efficiency_between_nodes=across.get(point.np),
+                loss_first=_loss([one.run.loss_first for one in of_ranks[point.np]]),
+                loss=_loss([one.run.loss for one in of_ranks[point.np]]),
+                ratio=_relative(point.samples_per_s, like) if first else 1.0,
             )
         )
-    curve = [Point(point.np, point.nodes, point.samples_per_s.median) for point in found]
-    across = {figure.np: figure.efficiency for figure in between_nodes(curve)}
-    return [p.model_copy(update={"efficiency_between_nodes": across.get(p.np)}) for p in found]
+    return tuple(found)
 
 
-def _ratio(one: float, other: float) -> float | None:
-    return one / other if other > 0 else None
+def _relative(one: float | None, other: float | None) -> float | None:
+    return one / other if one is not None and other is not None and other > 0 else None
 
 
-def _median(values: Sequence[float | None]) -> float | None:
+def _loss(values: Sequence[float | None]) -> float | None:
     found = [value for value in values if value is not None]
-    return statistics.median(found) if found else None
-
-
-def _median_row(row: ResultRow, repeats: Sequence[BenchResult]) -> ResultRow:
-    same = _of_size(repeats, row.size_bytes)
-    wrongs = [one.wrong for one in same if one.wrong is not None]
-    return ResultRow(
-        size_bytes=row.size_bytes,
-        time_us=_median([one.time_us for one in same]),
-        algbw_gbps=_median([one.algbw_gbps for one in same]),
-        busbw_gbps=_median([one.busbw_gbps for one in same]),
-        wrong=sum(wrongs) if wrongs else None,
-        in_place=_median_half([one.in_place for one in same if one.in_place is not None]),
-    )
-
-
-def _median_half(halves: Sequence[ResultHalf]) -> ResultHalf | None:
-    if not halves:
-        return None
-    return ResultHalf(
-        time_us=_median([half.time_us for half in halves]),
-        algbw_gbps=_median([half.algbw_gbps for half in halves]),
-        busbw_gbps=_median([half.busbw_gbps for half in halves]),
-    )
-
-
-def _median_point(point: ResultPoint, first: VariantResult) -> ResultPoint:
-    like = next(one for one in first.points if one.np == point.np)
-    speed = like.samples_per_s.median
-    counted = {f"{like.sample}s_per_s": speed, f"{like.sample}s_per_s_per_rank": speed / point.np}
-    losses = {"loss_first": like.loss_first, "loss": like.loss}
-    return ResultPoint(np=point.np, nodes=point.nodes, efficiency=like.efficiency, **losses, **counted)
+    return proofs.rounded(statistics.median(found)) if found else None

@@ -187,7 +187,7 @@ def _bench(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     summary = record.summary
     ranks = "" if summary.np is None else f" on {counted(summary.np, 'rank')}"
     figure = "" if summary.figure is None else f", {summary.figure:.4g} {summary.unit}"
-    kinds = {fault.kind for fault in record.proof.failures or ()}
+    kinds = {fault.kind for fault in record.result.proof.failures or ()}
     word = RunOutcome.INTERRUPTED if FaultKind.INTERRUPTED in kinds else RunOutcome(summary.status)
     return RunEnd(word, f"{summary.benchmark}{ranks}{figure}")
 

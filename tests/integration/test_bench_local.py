@@ -155,8 +155,9 @@ def test_two_ranks_reduce_on_this_machine(run_clusterctl, tmp_path, launcher):
     document = json.loads(done.stdout)
     assert (document["schema"], document["status"]) == ("clusterctl.bench/1", "ok")
     assert (document["library"], document["launcher"]) == ("gloo", launcher)
-    assert [row["size_bytes"] for row in document["rows"]] == [8, 32, 128, 512, 2048]
-    assert all(row["wrong"] == 0 and row["time_us"] > 0 for row in document["rows"])
+    (only,) = document["variants"]
+    assert [row["size_bytes"] for row in only["rows"]] == [8, 32, 128, 512, 2048]
+    assert all(row["wrong"] == 0 and row["time_us"]["median"] > 0 for row in only["rows"])
     ranks = document["proof"]["ranks"]
     assert [rank["rank"] for rank in ranks] == [0, 1]
     assert {rank["host"] for rank in ranks} == {os.uname().nodename.split(".")[0]}
@@ -187,9 +188,11 @@ def test_a_machine_without_mpi_trains_all_the_same(run_clusterctl, tmp_path):
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["benchmark"], document["launcher"]) == ("resnet18", "local")
-    one, two = document["points"]
+    one, two = document["variants"][0]["points"]
     assert (one["np"], one["efficiency"], two["np"], two["nodes"]) == (1, 1.0, 2, 1)
-    assert two["efficiency"] == pytest.approx(two["images_per_s"] / one["images_per_s"] / 2)
+    assert two["efficiency"] == pytest.approx(
+        two["samples_per_s"]["median"] / one["samples_per_s"]["median"] / 2
+    )
     assert document["proof"]["settings"]["parameters"] == 11_689_512
     assert set(document["proof"]["keys"]) == {"1", "2"}
     assert document["proof"]["keys"]["2"]["batch_per_rank"] == "2"
@@ -246,7 +249,7 @@ def test_an_interrupt_keeps_the_finished_points(run_clusterctl, clusterctl, tmp_
     assert process.returncode == 130, said
     assert "What was measured before is kept: clusterctl results show " in said
     document = json.loads((run_folder(tmp_path) / "results.json").read_text())
-    assert [point["np"] for point in document["points"]] == [1]
+    assert [point["np"] for point in document["variants"][0]["points"]] == [1]
     assert [fault["kind"] for fault in document["proof"]["failures"]] == ["interrupted"]
     listed = json.loads(run_clusterctl("runs", "list", "--json").stdout)["runs"]
     assert [one["outcome"] for one in listed] == ["interrupted"]

@@ -133,11 +133,10 @@ def test_bert_counts_sequences_in_document_and_table(bench, tmp_path):
     done = bench(*options, "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    one, two = document["points"]
-    figures = {"sequences_per_s", "sequences_per_s_per_rank", "efficiency", "loss", "loss_first"}
-    assert set(two) == {"np", "nodes", *figures}
-    assert two["sequences_per_s_per_rank"] == pytest.approx(two["sequences_per_s"] / 2)
-    assert two["efficiency"] == pytest.approx(two["sequences_per_s"] / one["sequences_per_s"] / 2)
+    one, two = document["variants"][0]["points"]
+    assert (two["np"], two["sample"]) == (2, "sequence") and two["loss"] > 0
+    speeds = [point["samples_per_s"]["median"] for point in (one, two)]
+    assert two["efficiency"] == pytest.approx(speeds[1] / speeds[0] / 2)
     settings = document["proof"]["settings"]
     assert (settings["sequence_length"], settings["predictions"], settings["parameters"]) == (
         128,
@@ -157,8 +156,8 @@ def test_smoke_passes_with_both_in_junit(bench, tmp_path):
     assert (document["schema"], document["status"]) == ("clusterctl.smoke/1", "ok")
     collective, training = document["results"]
     assert [result["benchmark"] for result in document["results"]] == ["all_reduce", "resnet50"]
-    assert all(row["wrong"] == 0 for row in collective["rows"])
-    assert [point["np"] for point in training["points"]] == [2]
+    assert all(row["wrong"] == 0 for row in collective["variants"][0]["rows"])
+    assert [point["np"] for point in training["variants"][0]["points"]] == [2]
     xml = JUnitXml.fromfile(str(tmp_path / "smoke.xml"))
     assert (xml.tests, xml.failures, xml.errors) == (2, 0, 0)
 

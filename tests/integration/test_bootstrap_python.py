@@ -81,7 +81,8 @@ def test_bootstrap_brings_what_a_bench_needs_and_undo_takes_it_back(bare: Bare) 
     )
     assert (measured["status"], measured["library"], measured["launcher"]) == ("ok", "ccore", "openmpi")
     assert [rank["rank"] for rank in measured["proof"]["ranks"]] == [0, 1, 2, 3]
-    assert measured["rows"] and all(row["wrong"] == 0 for row in measured["rows"])
+    (only,) = measured["variants"]
+    assert only["rows"] and all(row["wrong"] == 0 for row in only["rows"])
     # Nothing is left to do.
     assert "met: names, ssh-mesh, python" in bare.clusterctl("bootstrap", "--yes", *ONLY)
     bare.clusterctl("undo", "--yes")

@@ -72,7 +72,7 @@ def test_four_ranks_on_two_nodes_reduce_together(run_clusterctl, sshd_farm, tmp_
     document = json.loads(done.stdout)
     assert (document["status"], document["launcher"]) == ("ok", NAMES[name])
     assert [rank["rank"] for rank in document["proof"]["ranks"]] == [0, 1, 2, 3]
-    assert all(row["wrong"] == 0 for row in document["rows"])
+    assert all(row["wrong"] == 0 for row in document["variants"][0]["rows"])
     folder = run_folder(tmp_path)
     (launch,) = json.loads((folder / "launch.json").read_text())["launches"]
     assert launch["node_of_rank"] == ["node01", "node02", "node02", "node02"]

@@ -131,7 +131,7 @@ def test_every_launcher_uses_the_key_of_the_mesh(meshed: Meshed, name: str) -> N
     document = json.loads(done.stdout)
     assert (document["status"], document["launcher"]) == ("ok", launcher)
     assert [rank["rank"] for rank in document["proof"]["ranks"]] == [0, 1]
-    assert all(row["wrong"] == 0 for row in document["rows"])
+    assert all(row["wrong"] == 0 for row in document["variants"][0]["rows"])
 
 
 @pytest.mark.parametrize("meshed", ["ordinary"], indirect=True, scope="module")

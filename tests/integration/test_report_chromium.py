@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import bench_documents
 import chromium as browsers
 import locate_documents
 import pytest
@@ -40,19 +41,18 @@ def with_variants():
     variants = []
     for name, factor in (("nccl", 1.0), ("nccl+NCCL_ALGO=Ring+NCCL_PROTO=Simple", 1.25)):
         rows = [
-            {"size_bytes": row["size_bytes"], "time_us": spread(row["time_us"] * factor), "wrong": 0,
-             "busbw_gbps": spread(row["busbw_gbps"] / factor), "ratio": 1 / factor,
-             "noise": 0.05, "word": "slower"}
-            for row in record.document["rows"]
+            bench_documents.row(
+                row.size_bytes, repeats(row.time_us.median * factor), repeats(row.busbw_gbps.median / factor),
+                ratio=1 / factor, noise=0.05, word="slower",
+            )
+            for row in record.result.rows
         ]  # fmt: skip
-        variants.append({"name": name, "repeats": 3, "rows": rows, "points": []})
-    document = {**record.document, "variants": variants}
-    document["proof"] = {**document["proof"], "repeats": 3}
-    return run_page.render(replace(record, document=document))
+        variants.append(bench_documents.variant(name, rows=rows, repeats=3))
+    return run_page.render(replace(record, document={**record.document, "variants": variants}))
 
 
-def spread(median):
-    return {"median": median, "least": median * 0.9, "greatest": median * 1.2, "cv": 0.1}
+def repeats(median):
+    return (median * 0.9, median, median * 1.2)
 
 
 def judged():

@@ -65,8 +65,8 @@ def test_all_reduce_across_two_guests(qemu_lab, inventory, run_clusterctl, tmp_p
     document = json.loads(done.stdout)
     assert (document["status"], document["library"], document["launcher"]) == ("ok", "ccore", "openmpi")
     assert {rank["rank"]: rank["host"] for rank in document["proof"]["ranks"]} == {0: "node1", 1: "node2"}
-    assert [row["size_bytes"] for row in document["rows"]] == [8, 64, 512, 4096, 32768]
-    assert all(row["wrong"] == 0 for row in document["rows"])
+    assert [row["size_bytes"] for row in document["variants"][0]["rows"]] == [8, 64, 512, 4096, 32768]
+    assert all(row["wrong"] == 0 for row in document["variants"][0]["rows"])
     assert "tcp" in " ".join(document["proof"]["transports"]).lower()
 
 

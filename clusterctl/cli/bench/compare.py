@@ -18,12 +18,12 @@ _DEFAULT_REPEATS = 5
 
 def chosen(compare: str | None, repeats: int | None, library: str | None) -> tuple[tuple[Variant, ...], int]:
     """Return the variants (empty: one plain run) and the repeats; raise UsageError for a contradiction."""
-    from clusterctl.launch.variants import Variant, parse_variants
+    from clusterctl.launch.variants import DEFAULT, Variant, parse_variants
 
     if compare is None:
         if repeats is None or repeats == 1:
             return (), 1
-        return (Variant("default"),), repeats
+        return (Variant(DEFAULT),), repeats
     variants = parse_variants(compare, library)
     if library is not None and any(variant.library is not None for variant in variants):
         raise UsageError("--compare and --library both name libraries", hint="leave out --library")

@@ -42,10 +42,7 @@ def render(result: BenchResult, output: Output) -> str:
     """Return the text for stdout."""
     from clusterctl.report.text import bench as table
     from clusterctl.report.text import horovod
-    from clusterctl.report.text import variants as variants_table
 
-    if result.variants:
-        return variants_table.render(result)
     if output is Output.horovod and result.points:
         return horovod.render(result)
     return table.render(result)

@@ -127,8 +127,7 @@ def measure(
     from clusterctl.launch.measure import Measurement
     from clusterctl.launch.measured import Interleaved, Measured, PartlyMeasured
     from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
-    from clusterctl.results.model import from_measured
-    from clusterctl.results.variants import from_interleaved
+    from clusterctl.results.model import from_interleaved, from_measured
     from clusterctl.rundir import RunDir
 
     run = RunDir.create("bench", runs, label)
@@ -210,8 +209,7 @@ def say_end(ended: Ended) -> None:
         say_without(ended.faults, ended.nodes)
         if ended.faults:
             say_cause(ended.result.cause, ended.run)
-    variants = ended.result.variants or (ended.result,)
-    for line in dict.fromkeys(line for one in variants for line in trust.algorithms(one.proof)):
+    for line in dict.fromkeys(line for one in ended.result.variants for line in trust.algorithms(one.proof)):
         _LOG.info(line)
     console.talk(f"run folder: {ended.run.path}")
 

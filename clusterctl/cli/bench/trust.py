@@ -33,7 +33,7 @@ def held_against(result: BenchResult, baseline: Baseline | None) -> BenchResult:
     from clusterctl.documents.bench import BenchStatus
     from clusterctl.results import baseline as rules
 
-    found = rules.compare(baseline, result.document())
+    found = rules.compare(baseline, result)
     status = result.status
     if status is BenchStatus.OK and found.verdict != "ok":
         # A CI gate must not pass if nothing could be compared.

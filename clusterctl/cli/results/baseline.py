@@ -54,7 +54,7 @@ def record(
     for entry in records:
         with read_as_stored(entry.summary.run, results.path):
             _require_good(entry)
-            found = rules.record(found, entry.document)
+            found = rules.record(found, entry.result)
             baseline_files.document(found)  # a damaged key must not get into the file
     path = baseline_files.save(rules.Baseline(name, found.entries), runs)
     if as_json:
@@ -66,20 +66,21 @@ def record(
 
 def _require_good(record: Record) -> None:
     """Raise UsageError for a run that does not measure a healthy fleet."""
+    from clusterctl.documents.bench import BenchStatus
     from clusterctl.results import baseline as rules
 
-    document, expected = record.document, record.proof.expected
-    run = document["run"]
-    if document["status"] not in ("ok", "not-judged"):
+    result = record.result
+    run, expected = result.run, result.proof.expected
+    if result.status not in (BenchStatus.OK, BenchStatus.NOT_JUDGED):
         raise UsageError(
-            f"run {run} has the status {document['status']}; expected 'ok'",
+            f"run {run} has the status {result.status.value}; expected 'ok'",
             hint="record successful runs only",
         )
     if expected is not None and expected.verdict == "impossible":
         raise UsageError(
             f"run {run} reports more than its links can carry", hint="record runs with plausible figures only"
         )
-    if not rules.figures(document):
+    if not rules.figures(result):
         raise ResultError(
             f"run {run} has no figure that a baseline can hold", hint="measure again with this clusterctl"
         )

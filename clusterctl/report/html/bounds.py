@@ -21,12 +21,13 @@ BAD = ("warn", "slow", "impossible")
 
 def lines(record: Record) -> list[tuple[str, float]]:
     """Return the bounds to draw into a chart of bus bandwidth: their names and GB/s."""
-    expected = record.proof.expected
+    expected = record.result.proof.expected
     if expected is None or expected.expected_busbw_gbps is None:
         return []
     figure, limit = expected.expected_busbw_gbps, expected.limit_busbw_gbps
     found = [(f"expected {figure:.0f} GB/s ({expected.formula})", figure)]
-    highest = max((row.get("busbw_gbps") or 0.0 for row in record.document.get("rows") or ()), default=0.0)
+    speeds = (row.busbw_gbps.median for row in record.result.rows if row.busbw_gbps is not None)
+    highest = max(speeds, default=0.0)
     if limit is not None and limit <= max(highest, figure) * _NEAR:
         found.append((f"limit of the links {limit:.0f} GB/s", limit))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from clusterctl.report.html import bounds, configuration, figures, page, variants
 from clusterctl.report.html.heat_map import HeatMap, of_proof
@@ -15,14 +15,14 @@ from clusterctl.results.record import Record
 def render(found: Comparison, records: Sequence[Record]) -> str:
     """Return the page of a comparison and of its records, given in the same order."""
     names = found.names
-    documents = [record.document for record in records]
+    results = [record.result for record in records]
     if found.kind == "collective":
-        sweeps = [(name, variants.rows_of(document)) for name, document in zip(names, documents, strict=True)]
+        sweeps = [(name, result.rows) for name, result in zip(names, results, strict=True)]
         charts = [figures.busbw(sweeps, bounds.common_lines(records)), figures.times(sweeps)]
     else:
         curves = [
-            (name, variants.points_of(record.document), _windows(record))
-            for name, record in zip(names, records, strict=True)
+            (name, result.points, variants.windows(result))
+            for name, result in zip(names, results, strict=True)
         ]
         charts = [figures.scaling(curves)]
     benchmarks = list(dict.fromkeys(run.benchmark for run in found.runs))
@@ -30,7 +30,7 @@ def render(found: Comparison, records: Sequence[Record]) -> str:
         "comparison.html.j2",
         title=f"{' and '.join(benchmarks)} \u00b7 {len(records)} runs compared",
         collective=found.kind == "collective",
-        unit="GB/s" if found.kind == "collective" else unit_of(documents[0]),
+        unit="GB/s" if found.kind == "collective" else unit_of(results[0]),
         runs=list(zip(_titles(found), found.runs, found.repeats, strict=True)),
         letters=found.letters,
         cautions=cautions(found),
@@ -53,10 +53,5 @@ def _titles(found: Comparison) -> list[str]:
     ]
 
 
-def _windows(record: Record) -> Mapping[str, float]:
-    """Return the spread of the timed windows of a training without repeats."""
-    return {} if record.document.get("variants") else record.proof.spread or {}
-
-
 def _heat(record: Record) -> HeatMap | None:
-    return of_proof(record.proof, ranks_of(record), unit_of(record.document))
+    return of_proof(record.result.proof, ranks_of(record), unit_of(record.result))

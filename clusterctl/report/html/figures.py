@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from clusterctl.benchmarks.scaling import percent
+from clusterctl.documents.bench import VariantPoint, VariantRow
 from clusterctl.report.html.chart import Axis, Chart, ChartSeries, Mark, Reference
 from clusterctl.report.html.scale import (
     Tick,
@@ -18,18 +18,11 @@ from clusterctl.report.html.scale import (
 )
 from clusterctl.report.text.table import size
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[VariantRow]
+Points = Sequence[VariantPoint]
 _HEADROOM = 1.04
 REPEATS = "bars: smallest to largest repeat"
 WINDOWS = "bars: \u00b11.96\u03c3 of the timed windows"
-
-
-def samples_of(point: Mapping[str, Any]) -> tuple[float | None, str]:
-    """Return the rate of a point of a scaling curve and the counted sample."""
-    if point.get("sequences_per_s") is not None:
-        return float(point["sequences_per_s"]), "sequences/s"
-    images = point.get("images_per_s")
-    return (None if images is None else float(images)), "images/s"
 
 
 def _height(title: str, values: Sequence[float]) -> Axis:
@@ -47,7 +40,7 @@ def _log_height(title: str, values: Sequence[float]) -> Axis:
 
 
 def _sizes(runs: Sequence[tuple[str, Rows]]) -> Axis:
-    sizes = [max(int(row["size_bytes"]), 1) for _, rows in runs for row in rows]
+    sizes = [max(row.size_bytes, 1) for _, rows in runs for row in rows]
     low, high = float(min(sizes)), float(max(sizes))
     low, high = (low / 2, high * 2) if low == high else (low, high)
     return Axis("message size", low, high, lambda count: size_ticks(low, high, count), log=True)
@@ -60,13 +53,13 @@ def busbw(runs: Sequence[tuple[str, Rows]], bounds: Sequence[tuple[str, float]] 
             name,
             tuple(
                 Mark(
-                    row["size_bytes"],
-                    row["busbw_gbps"],
-                    f"{size(row['size_bytes'])}: {row['busbw_gbps']:.2f} GB/s",
-                    row.get("busbw_bounds"),
+                    row.size_bytes,
+                    row.busbw_gbps.median,
+                    f"{size(row.size_bytes)}: {row.busbw_gbps.median:.2f} GB/s",
+                    row.busbw_gbps.bounds,
                 )
                 for row in rows
-                if row.get("busbw_gbps") is not None
+                if row.busbw_gbps is not None
             ),
         )
         for name, rows in runs
@@ -114,21 +107,22 @@ def _busbw_closeup(runs: Sequence[tuple[str, Rows]], references: tuple[Reference
 
 
 def _exact(rows: Rows) -> list[Mark]:
-    timed = [row for row in rows if row.get("time_us") and row.get("busbw_gbps") and row["size_bytes"]]
-    if not timed:
+    timed = [
+        (row.size_bytes, row.time_us, row.busbw_gbps.median)
+        for row in rows
+        if row.busbw_gbps is not None and row.time_us.median and row.size_bytes
+    ]
+    best = max(timed, key=lambda one: one[2], default=None)
+    if best is None or not best[2]:
         return []
-    best = max(timed, key=lambda row: float(row["busbw_gbps"]))
     # Bus bandwidth is a constant of the collective and of the ranks, times size, divided by time.
-    factor = best["busbw_gbps"] * best["time_us"] / best["size_bytes"]
+    factor = best[2] * best[1].median / best[0]
     marks = []
-    for row in rows:
-        if row.get("time_us") and row["size_bytes"] and row.get("busbw_gbps") is not None:
-            work = factor * row["size_bytes"]
-            value, times_of = work / row["time_us"], row.get("time_bounds")
-            bounds = (work / times_of[1], work / times_of[0]) if times_of and times_of[0] > 0 else None
-            marks.append(
-                Mark(row["size_bytes"], value, f"{size(row['size_bytes'])}: {bandwidth(value)}", bounds)
-            )
+    for size_bytes, time_us, _ in timed:
+        work = factor * size_bytes
+        value, times_of = work / time_us.median, time_us.bounds
+        bounds = (work / times_of[1], work / times_of[0]) if times_of and times_of[0] > 0 else None
+        marks.append(Mark(size_bytes, value, f"{size(size_bytes)}: {bandwidth(value)}", bounds))
     return marks
 
 
@@ -139,13 +133,13 @@ def times(runs: Sequence[tuple[str, Rows]]) -> Chart | None:
             name,
             tuple(
                 Mark(
-                    row["size_bytes"],
-                    row["time_us"],
-                    f"{size(row['size_bytes'])}: {duration(row['time_us'])}",
-                    row.get("time_bounds"),
+                    row.size_bytes,
+                    row.time_us.median,
+                    f"{size(row.size_bytes)}: {duration(row.time_us.median)}",
+                    row.time_us.bounds,
                 )
                 for row in rows
-                if row.get("time_us")
+                if row.time_us.median
             ),
         )
         for name, rows in runs
@@ -167,7 +161,7 @@ def times(runs: Sequence[tuple[str, Rows]]) -> Chart | None:
     )
 
 
-def scaling(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, float]]]) -> Chart | None:
+def scaling(runs: Sequence[tuple[str, Points, Mapping[str, float]]]) -> Chart | None:
     """Return throughput against ranks; each run is its name, its points, and 1.96 sigma per rank by ranks.
 
     The dashed line is linear scaling from the smallest point of the first run.
@@ -176,17 +170,17 @@ def scaling(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, 
     unit = "images/s"
     for name, points, spread in runs:
         marks = []
-        for point in sorted(points, key=lambda one: int(one["np"])):
-            value, unit = samples_of(point)
-            if value is None:
-                continue
-            np = int(point["np"])
+        for point in sorted(points, key=lambda one: one.np):
+            value, unit, np = point.samples_per_s.median, point.unit, point.np
             # The ranks work in step, so their deviations add up.
             off = spread.get(str(np), 0.0) * np
-            figure = point.get("efficiency")
-            label = percent(figure) if figure is not None and np > 1 and len(runs) == 1 else ""
+            label = (
+                percent(point.efficiency)
+                if point.efficiency is not None and np > 1 and len(runs) == 1
+                else ""
+            )
             says = f"{np} ranks: {value:.1f} {unit}" + (f" +-{off:.1f}" if off else "")
-            bounds = (value - off, value + off) if off else point.get("bounds")
+            bounds = (value - off, value + off) if off else point.samples_per_s.bounds
             marks.append(Mark(np, value, says, bounds, label))
         series.append(ChartSeries(name, tuple(marks)))
     marks_of_all = [mark for one in series for mark in one.marks]
@@ -209,8 +203,8 @@ def scaling(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, 
     )
 
 
-def _whiskers(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, float]]]) -> str:
-    repeated = any(point.get("bounds") for _, points, _ in runs for point in points)
+def _whiskers(runs: Sequence[tuple[str, Points, Mapping[str, float]]]) -> str:
+    repeated = any(point.samples_per_s.bounds for _, points, _ in runs for point in points)
     windows = any(spread for _, _, spread in runs)
     if repeated and windows:
         return f"{REPEATS}, or \u00b11.96\u03c3 of the timed windows of a run without repeats"

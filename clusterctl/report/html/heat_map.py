@@ -26,7 +26,7 @@ def shade(deviation: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class RankCell:
     """One rank: its samples per second, 1.96 sigma of them, and its deviation from the median as a share."""
 
     rank: int
@@ -49,7 +49,7 @@ class HeatMapRow:
     """One node and its ranks."""
 
     node: str
-    cells: tuple[Cell, ...]
+    cells: tuple[RankCell, ...]
 
     @property
     def worst(self) -> float:
@@ -69,14 +69,14 @@ class HeatMap:
     rows: tuple[HeatMapRow, ...]
     left_out: int
     left_out_within: float
-    slowest: Cell
+    slowest: RankCell
     slowest_node: str
 
     @property
     def columns(self) -> int:
         return max(len(row.cells) for row in self.rows)
 
-    def title(self, cell: Cell) -> str:
+    def title(self, cell: RankCell) -> str:
         """Return the tooltip of a cell."""
         spread = f" \u00b1{cell.spread:.1f}" if cell.spread else ""
         return f"rank {cell.rank}: {self.figure(cell.samples_per_s)}{spread} {self.unit}"
@@ -123,10 +123,10 @@ def heat_map(rates: Sequence[RankSpeed], unit: str, about: str = "") -> HeatMap 
     if len(rates) < 2:
         return None
     middle = median(rate.samples_per_s for rate in rates)
-    nodes: dict[str, list[Cell]] = {}
+    nodes: dict[str, list[RankCell]] = {}
     for rate in sorted(rates, key=lambda one: one.rank):
         off = rate.samples_per_s / middle - 1 if middle > 0 else 0.0
-        cell = Cell(rate.rank, rate.samples_per_s, rate.spread, off)
+        cell = RankCell(rate.rank, rate.samples_per_s, rate.spread, off)
         nodes.setdefault(rate.host or "unknown", []).append(cell)
     rows = [HeatMapRow(node, tuple(cells)) for node, cells in nodes.items()]
     shown, left = rows, rows[:0]

@@ -9,9 +9,10 @@ import jinja2
 from markupsafe import Markup
 
 from clusterctl import __version__, resources
-from clusterctl.documents.kinds import ComparisonWord
+from clusterctl.report.bench_table import TONES
 from clusterctl.report.html import chart
 from clusterctl.report.text.table import noise_share, size
+from clusterctl.report.view import Cell, Head
 from clusterctl.visible import visible
 
 
@@ -33,13 +34,13 @@ def render(template: str, **values: Any) -> str:
     environment.filters |= {
         "draw": chart.draw,
         "swatch": chart.swatch,
-        "slug": slug,
         "noise": noise_share,
         "size": size,
+        "classes": classes,
         "figure": figure,
         "breakable": breakable,
     }
-    environment.globals |= {"whisker": chart.whisker, "words": [word.value for word in ComparisonWord]}
+    environment.globals |= {"whisker": chart.whisker, "tones": TONES}
     style = Markup(resources.text("templates", "report", "style.css"))
     try:
         return environment.get_template(template).render(style=style, version=__version__, **values)
@@ -52,9 +53,9 @@ def breakable(text: str) -> Markup:
     return Markup("<wbr>").join(Markup.escape(visible(part)) for part in re.split(r"(?<=[,_=])", text))
 
 
-def slug(word: str) -> str:
-    """Return the outcome of a comparison as a class of the style sheet: ``within noise`` -> ``within-noise``."""
-    return word.replace(" ", "-")
+def classes(cell: Cell, head: Head) -> str:
+    """Return the style sheet's classes of a cell in a column."""
+    return " ".join(word for word in ("word" if head.words else "", cell.tone.value) if word)
 
 
 def figure(value: float | None, digits: int = 2) -> str:

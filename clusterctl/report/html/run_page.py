@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import JsonValue
 
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.benchmarks.scaling import percent
+from clusterctl.documents.bench import BenchResult, VariantResult, VariantRow
 from clusterctl.foreign import json_value
-from clusterctl.report.html import bounds, figures, page, topology, trust, variants
-from clusterctl.report.html.chart import Chart
+from clusterctl.report import bench_table
+from clusterctl.report.html import bounds, page, topology, trust, variants
 from clusterctl.report.html.heat_map import of_proof
 from clusterctl.report.html.scale import duration
-from clusterctl.report.text.table import loss, size
+from clusterctl.report.text.table import size
 from clusterctl.results.record import Record
 from clusterctl.wording import counted
 
@@ -38,36 +40,20 @@ class Tile:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class PointRow:
-    """One line of the table of a scaling curve."""
-
-    np: int
-    nodes: int
-    samples_per_s: float
-    per_rank: float
-    spread: float | None
-    efficiency: str
-    losses: str
-    """The loss of the first step and of the last one; empty if it was not recorded."""
-
-
 def render(record: Record) -> str:
     """Return the page of one run as HTML text."""
-    document, summary = record.document, record.summary
-    proof = record.proof
-    rows: Sequence[Mapping[str, Any]] = document.get("rows") or ()
-    points = point_rows(record)
-    unit = unit_of(document)
+    result, summary = record.result, record.summary
+    proof = result.proof
+    unit = unit_of(result)
     np = ranks_of(record)
     key = key_of(record)
-    compared = document.get("variants") or ()
-    charts = variants.charts(compared, bounds.lines(record)) if compared else _charts(record)
+    several = len(result.variants) > 1
+    found = bench_table.table(result)
     return page.render(
         "run.html.j2",
         summary=summary,
         title=title_of(record),
-        tiles=_variant_tiles(compared) if len(compared) > 1 else _tiles(record, points, unit),
+        tiles=_variant_tiles(result.variants) if several else _tiles(result),
         failures=proof.failures or (),
         ways=trust.ways(proof),
         slow=trust.slow(proof),
@@ -78,21 +64,15 @@ def render(record: Record) -> str:
         stragglers=trust.stragglers(proof, np),
         expected=bounds.sentence(proof.expected),
         expected_is_bad=proof.expected is not None and proof.expected.verdict in bounds.BAD,
-        charts=[one for one in charts if one is not None],
-        variants=variants.table(compared) if compared else None,
-        proven=variants.proven(compared),
-        repeats=variants.repeats(compared),
+        charts=variants.charts(result, bounds.lines(record)),
+        figures=found.on_page() if found is not None else None,
+        proven=variants.proven(result.variants) if several else (),
+        repeats=bench_table.repeats(one.repeats for one in result.variants),
+        repeated=any(one.repeats > 1 for one in result.variants),
         measured=_measured(record),
-        several=len(compared) > 1,
-        rows=rows,
-        in_place=any(row.get("in_place") for row in rows),
-        points=points,
-        between_nodes=[
-            {"nodes": one.nodes, "efficiency": percent(one.efficiency)} for one in proof.between_nodes or ()
-        ],
-        unit=unit,
+        several=several,
         heat=of_proof(proof, np, unit),
-        heat_heading="Per-rank deviation" if points else "Deviation by node",
+        heat_heading="Per-rank deviation" if result.points else "Deviation by node",
         topology=topology.of_proof(proof),
         ranks=proof.ranks or (),
         key=key,
@@ -107,23 +87,13 @@ def render(record: Record) -> str:
     )
 
 
-def _charts(record: Record) -> list[Chart | None]:
-    document = record.document
-    rows = document.get("rows") or ()
-    return [
-        figures.busbw([(record.summary.library or "measured", rows)], bounds.lines(record)),
-        figures.times([("measured", rows)]),
-        figures.scaling([("measured", document.get("points") or (), record.proof.spread or {})]),
-    ]
-
-
 def title_of(record: Record) -> str:
     """Return one line with benchmark, ranks, nodes and hardware."""
     summary = record.summary
     where = summary.where
     if summary.np is not None and summary.hardware:
         where = f"{where}, {summary.hardware}"
-    names = [str(one["name"]) for one in record.document.get("variants") or ()]
+    names = [one.name for one in record.result.variants]
     if len(names) > 1:
         against = " against ".join(names)
         compared = against if len(against) <= _LONGEST_TITLE else f"{len(names)} variants compared"
@@ -133,25 +103,25 @@ def title_of(record: Record) -> str:
 
 def _measured(record: Record) -> str:
     """Return with which library the run measured, or which variants and how often."""
-    compared = record.document.get("variants") or ()
+    compared = record.result.variants
     launcher = f"launcher {record.summary.launcher or 'none'}"
+    said = bench_table.repeats(one.repeats for one in compared)
     if len(compared) > 1:
-        names = ", ".join(str(one["name"]) for one in compared)
-        return f"{len(compared)} variants interleaved: {names}; {variants.repeats(compared)}, {launcher}"
-    repeats = f", {variants.repeats(compared)}" if compared else ""
-    return f"library {record.document.get('library') or 'none'}, {launcher}{repeats}"
+        names = ", ".join(one.name for one in compared)
+        return f"{len(compared)} variants interleaved: {names}; {said}, {launcher}"
+    repeats = f", {said}" if record.result.repeats > 1 else ""
+    return f"library {record.result.library or 'none'}, {launcher}{repeats}"
 
 
 def ranks_of(record: Record) -> int | None:
     """Return the number of ranks of a run's last launch."""
-    points = record.document.get("points") or ()
-    return int(points[-1]["np"]) if points else record.summary.np
+    points = record.result.points
+    return points[-1].np if points else record.summary.np
 
 
-def unit_of(document: Mapping[str, Any]) -> str:
-    """Return the unit of a document's points."""
-    points = document.get("points") or ()
-    return figures.samples_of(points[0])[1] if points else "images/s"
+def unit_of(result: BenchResult) -> str:
+    """Return the unit of a result's points."""
+    return result.points[0].unit if result.points else "images/s"
 
 
 def key_of(record: Record) -> dict[str, str]:
@@ -160,7 +130,7 @@ def key_of(record: Record) -> dict[str, str]:
     return {name: value for name, value in key.items() if value != ABSENT}
 
 
-def _beside_the_key(settings: Mapping[str, Any], key: Mapping[str, str]) -> dict[str, str]:
+def _beside_the_key(settings: Mapping[str, JsonValue], key: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that the key does not contain."""
     said = {*key, *(setting for field, setting in SETTING_NAMES.items() if field in key)}
     words = {True: "yes", False: "no"}
@@ -171,45 +141,32 @@ def _beside_the_key(settings: Mapping[str, Any], key: Mapping[str, str]) -> dict
     }
 
 
-def point_rows(record: Record) -> tuple[PointRow, ...]:
-    """Return the lines of the scaling table; points without a rate are omitted."""
-    spread = record.proof.spread or {}
-    found = []
-    for point in record.document.get("points") or ():
-        value, _ = figures.samples_of(point)
-        if value is not None:
-            np = int(point["np"])
-            off = spread.get(str(np))
-            last = point.get("loss")
-            losses = "" if last is None else f"{loss(point.get('loss_first'))} to {loss(last)}"
-            share = percent(point.get("efficiency"))
-            found.append(PointRow(np, int(point["nodes"]), value, value / np, off, share, losses))
-    return tuple(found)
-
-
-def _variant_tiles(compared: Sequence[Mapping[str, Any]]) -> list[Tile]:
+def _variant_tiles(compared: Sequence[VariantResult]) -> list[Tile]:
     """Return the main figure of each variant, with the variant's name, and the wrong elements of all."""
     tiles = []
     for one in compared:
-        fast = [row for row in one.get("rows") or () if row.get("busbw_gbps")]
-        if fast:
-            best = max(fast, key=lambda row: float(row["busbw_gbps"]["median"]))
-            note = f"highest bus bandwidth, at {size(best['size_bytes'])}"
-            tiles.append(Tile(str(one["name"]), f"{best['busbw_gbps']['median']:.2f}", "GB/s", note))
-        for point in (one.get("points") or ())[-1:]:
-            note = f"throughput of {counted(point['np'], 'rank')}"
-            note += f", {point['word']}" if point.get("word") else ""
-            value = _headline(point["samples_per_s"]["median"])
-            tiles.append(Tile(str(one["name"]), value, f"{point['sample']}s/s", note))
-    rows = [row for one in compared for row in one.get("rows") or ()]
-    return [*tiles, *_wrong(rows, "of all variants")]
+        if fast := _fastest(one.rows):
+            tiles.append(
+                Tile(one.name, f"{fast[0]:.2f}", "GB/s", f"highest bus bandwidth, at {size(fast[1])}")
+            )
+        for point in one.points[-1:]:
+            note = f"throughput of {counted(point.np, 'rank')}"
+            note += f", {point.word.value}" if point.word else ""
+            tiles.append(Tile(one.name, _headline(point.samples_per_s.median), point.unit, note))
+    return [*tiles, *_wrong([row for one in compared for row in one.rows], "of all variants")]
 
 
-def _wrong(rows: Sequence[Mapping[str, Any]], of: str = "") -> list[Tile]:
+def _fastest(rows: Sequence[VariantRow]) -> tuple[float, int] | None:
+    """Return the highest bus bandwidth, out of place if it was measured, and its size in bytes."""
+    found = [(row.busbw_gbps.median, row.size_bytes) for row in rows if row.busbw_gbps is not None]
+    return max(found, key=lambda one: one[0], default=None)
+
+
+def _wrong(rows: Sequence[VariantRow], of: str = "") -> list[Tile]:
     """Return the tile with the number of wrong elements; none for a training."""
     if not rows:
         return []
-    checked = [row["wrong"] for row in rows if row.get("wrong") is not None]
+    checked = [row.wrong for row in rows if row.wrong is not None]
     if not checked:
         return [Tile("Wrong elements", "?", "", "results were not checked")]
     sizes = f"{counted(len(rows), 'size')}"
@@ -225,42 +182,32 @@ def _headline(value: float) -> str:
     return f"{value:.0f}" if value >= 10_000 else f"{value:.1f}"
 
 
-def _tiles(record: Record, points: Sequence[PointRow], unit: str) -> list[Tile]:
-    rows = record.document.get("rows") or ()
+def _tiles(result: BenchResult) -> list[Tile]:
+    rows = result.rows
     tiles = []
-    fast = [row for row in rows if row.get("busbw_gbps") is not None]
-    if fast:
-        best = max(fast, key=lambda row: float(row["busbw_gbps"]))
+    if fast := _fastest(rows):
+        tiles.append(Tile("Highest bus bandwidth", f"{fast[0]:.2f}", "GB/s", f"at {size(fast[1])}"))
+    if result.avg_busbw_gbps is not None:
+        both = ", both columns" if any(row.in_place for row in rows) else ""
         tiles.append(
-            Tile(
-                "Highest bus bandwidth", f"{best['busbw_gbps']:.2f}", "GB/s", f"at {size(best['size_bytes'])}"
-            )
+            Tile("Avg bus bandwidth", f"{result.avg_busbw_gbps:.2f}", "GB/s", f"{len(rows)} sizes{both}")
         )
-    average = record.document.get("avg_busbw_gbps")
-    if average is not None:
-        note = (
-            f"{len(rows)} sizes, both columns"
-            if any(r.get("in_place") for r in rows)
-            else f"{len(rows)} sizes"
-        )
-        tiles.append(Tile("Avg bus bandwidth", f"{average:.2f}", "GB/s", note))
-    expected = record.proof.expected
+    expected = result.proof.expected
     if expected is not None and expected.share is not None and expected.expected_busbw_gbps is not None:
         note = f"{expected.expected_busbw_gbps:.1f} GB/s expected"
         tiles.append(Tile("Share of expected", f"{expected.share * 100:.1f}", "%", note))
-    timed = [row for row in rows if row.get("time_us")]
+    timed = [row for row in rows if row.time_us.median]
     if timed:
-        value, _, word = duration(timed[0]["time_us"]).partition(" ")
-        tiles.append(
-            Tile("Smallest message", value, word, f"per operation of {size(timed[0]['size_bytes'])}")
-        )
+        value, _, word = duration(timed[0].time_us.median).partition(" ")
+        tiles.append(Tile("Smallest message", value, word, f"per operation of {size(timed[0].size_bytes)}"))
     tiles += _wrong(rows)
-    if points:
-        last = points[-1]
+    for last in result.points[-1:]:
         ranks = f"{counted(last.np, 'rank')}"
-        tiles.append(Tile("Throughput", _headline(last.samples_per_s), unit, f"of {ranks}"))
-        spread = f"\u00b1{last.spread:.1f} (1.96\u03c3)" if last.spread is not None else "spread unknown"
-        tiles.append(Tile("Per rank", f"{last.per_rank:.1f}", unit, spread))
-        if last.efficiency != "-" and last.np > 1:
-            tiles.append(Tile("Linear scaling", last.efficiency.rstrip("%"), "%", f"{ranks} against 1"))
+        off = (result.proof.spread or {}).get(str(last.np))
+        spread = f"\u00b1{off:.1f} (1.96\u03c3)" if off is not None else "spread unknown"
+        tiles.append(Tile("Throughput", _headline(last.samples_per_s.median), last.unit, f"of {ranks}"))
+        tiles.append(Tile("Per rank", f"{last.samples_per_s_per_rank:.1f}", last.unit, spread))
+        if last.efficiency is not None and last.np > 1:
+            share = percent(last.efficiency).rstrip("%")
+            tiles.append(Tile("Linear scaling", share, "%", f"{ranks} against 1"))
     return tiles

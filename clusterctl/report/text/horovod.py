@@ -16,7 +16,7 @@ def render(result: BenchResult) -> str:
     kind = "CPU" if on_cpu else "GPU"
     lines = []
     for point in result.points:
-        mean = point.samples_per_s / point.np
+        mean = point.samples_per_s_per_rank
         spread = (result.proof.spread or {}).get(str(point.np), 0.0)
         lines += [
             f"Model: {result.benchmark}",

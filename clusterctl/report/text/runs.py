@@ -7,15 +7,9 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
-from pydantic import ValidationError
-
-from clusterctl import model_errors
-from clusterctl.documents.bench import BenchResult
 from clusterctl.documents.results import ExportedRun, Results, ResultsExport, StoredRun
-from clusterctl.errors import ResultError
 from clusterctl.foreign import json_value
 from clusterctl.report.text import bench as bench_table
-from clusterctl.report.text import variants as variants_table
 from clusterctl.report.text.failures import fault_lines
 from clusterctl.report.text.run_list import age
 from clusterctl.report.text.table import columns, fits, with_notes
@@ -98,23 +92,14 @@ def shown(record: Record) -> str:
 
 def measured(record: Record) -> str:
     """Return the figures of one stored run as ``bench`` printed them, and its failures."""
-    summary = record.summary
-    try:
-        result = BenchResult.model_validate(dict(record.document))
-    except ValidationError as error:
-        raise ResultError(
-            f"clusterctl {summary.clusterctl_version or '(unknown)'} stored run {summary.run}, "
-            f"and this version cannot read its result: {model_errors.first(error)}",
-            hint="--json prints it as it was stored",
-        ) from None
-    text = variants_table.render(result) if result.variants else bench_table.render(result)
-    return "\n".join([text, *fault_lines(result.proof.failures or ())])
+    result = record.result
+    return "\n".join([bench_table.render(result), *fault_lines(result.proof.failures or ())])
 
 
 def exported(records: Sequence[Record]) -> dict[str, Any]:
     """Return runs as a ``clusterctl.results-export/1`` document: columns, commands and ``bench``'s document."""
     runs = [
-        ExportedRun(**_columns(one.summary), commands=list(one.commands), document=one.document)
+        ExportedRun(**_columns(one.summary), commands=list(one.commands), document=dict(one.document))
         for one in records
     ]
     return ResultsExport(runs=runs).document()

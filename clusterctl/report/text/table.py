@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from clusterctl.report.view import Table
+
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -38,6 +40,17 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequ
         ).rstrip()
         for row in cells
     )
+
+
+def rendered(table: Table) -> str:
+    """Return a table for a terminal."""
+    shown = table.on_terminal()
+    text = columns(
+        [head.text for head in shown.heads],
+        [[f"{cell.text} {cell.more}".rstrip() for cell in row] for row in shown.rows],
+        left=[index for index, head in enumerate(shown.heads) if head.words],
+    )
+    return halves_above(text, *shown.groups) if shown.groups else text
 
 
 def halves_above(table: str, first: str, second: str) -> str:

@@ -20,14 +20,12 @@ def test_points_are_measured_against_one_rank():
 
 def test_between_nodes_is_many_over_one_over_the_number_of_nodes():
     points = (Point(1, 1, 819.0), Point(8, 1, 6469.0), Point(16, 2, 12299.0))
-    (figure,) = between_nodes(points)
-    assert (figure.np, figure.nodes) == (16, 2)
-    assert figure.efficiency == pytest.approx(12299 / 6469 / 2)
+    assert between_nodes(points) == {16: pytest.approx(12299 / 6469 / 2)}
 
 
 def test_no_figure_without_its_reference():
     assert efficiencies((Point(8, 1, 6469.0), Point(16, 2, 12299.0))) == (None, None)
-    assert between_nodes((Point(4, 1, 10.0), Point(16, 2, 20.0))) == ()
+    assert between_nodes((Point(4, 1, 10.0), Point(16, 2, 20.0))) == {}
     assert percent(None) == "-"
 
 

@@ -12,6 +12,7 @@ from clusterctl.cli import main as cli
 from clusterctl.cli.bench import store as bench_store
 from clusterctl.results import baseline as rules
 from clusterctl.results import baseline_files
+from clusterctl.results.record import result_of
 from clusterctl.results.store import Store
 from clusterctl.rundir import RunDir, keep_error
 
@@ -146,7 +147,7 @@ def stored_bench(root: Path, run: str) -> RunDir:
 
 def test_rm_removes_the_folder_and_the_row_and_tells_what_is_lost(root, capsys):
     folder = stored_bench(root, "20261101T000000Z-bench-0001")
-    baseline_files.save(rules.record(rules.Baseline("big"), bench_document(folder.id)), root)
+    baseline_files.save(rules.record(rules.Baseline("big"), result_of(bench_document(folder.id))), root)
     made(root, "20261101T000001Z-bootstrap-0002", apply={"state": "cut"})
     assert cli.main(["runs", "rm", "0001"]) == 2
     assert "add --yes" in capsys.readouterr().err and folder.path.exists()

@@ -24,7 +24,7 @@ from clusterctl.launch.failure import Outcome
 from clusterctl.launch.identity import SHOWN
 from clusterctl.launch.interleave import interleave
 from clusterctl.launch.viewer import Viewer
-from clusterctl.results.variants import from_interleaved
+from clusterctl.results.model import from_interleaved
 from clusterctl.transport.base import HostMap
 from clusterctl.workloads.records import MARK
 

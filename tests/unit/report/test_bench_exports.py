@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
+from bench_documents import with_rows
 from junitparser import Failure, JUnitXml
 from prometheus_client.parser import text_string_to_metric_families
 from result_documents import collective, slow_rank_training, training
@@ -41,11 +42,11 @@ def test_csv_has_every_figure_in_its_column():
     record = collective()
     lines = list(csv.DictReader(io.StringIO(bench_csv.render([record, slow_rank_training()]))))
     assert len(lines) == 11 + 4
-    for line, row in zip(lines, record.document["rows"], strict=False):
-        half = row["in_place"]
-        plain = {name: value for name, value in row.items() if name != "in_place"}
-        assert {name: float(line[name]) for name in plain} == plain
-        assert {name: float(line[f"in_place_{name}"]) for name in half} == half
+    for line, row in zip(lines, record.result.rows, strict=False):
+        assert (int(line["size_bytes"]), int(line["wrong"])) == (row.size_bytes, row.wrong)
+        for name in ("time_us", "algbw_gbps", "busbw_gbps"):
+            assert float(line[name]) == getattr(row, name).median
+            assert float(line[f"in_place_{name}"]) == getattr(row.in_place, name).median
         assert float(line["avg_busbw_gbps"]) == record.document["avg_busbw_gbps"]
         assert (line["np"], line["hardware"], line["samples_per_s"]) == ("4", "NVIDIA H200", "")
     assert [line["np"] for line in lines[11:]] == ["1", "8", "16", "32"]
@@ -63,7 +64,7 @@ def test_csv_holds_no_formula_and_stays_one_line_a_figure(text):
 
 def test_a_run_without_figures_has_a_line_of_its_own():
     record = collective()
-    empty = replace(record, document={**record.document, "rows": []})
+    empty = replace(record, document=with_rows(record.document, []))
     (line,) = csv.DictReader(io.StringIO(bench_csv.render([empty])))
     assert line["run"] == record.summary.run and line["size_bytes"] == ""
 

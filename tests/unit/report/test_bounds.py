@@ -5,6 +5,7 @@ from result_documents import H200_NP2, collective
 
 from clusterctl.report.html import bounds, comparison_page, run_page
 from clusterctl.results.comparison import compare
+from clusterctl.results.record import result_of
 from clusterctl.trust import expectation
 from clusterctl.trust.expectation import Inputs
 from clusterctl.trust.links import NodeLinks, NvLink
@@ -13,7 +14,7 @@ from clusterctl.trust.links import NodeLinks, NvLink
 def expected(record, *, links=18, ranks=4):
     """The record with the bound of this many NVLinks of 25 GB/s in its proof."""
     inputs = Inputs("all_reduce", ranks, 1, NodeLinks(ranks, NvLink(4, links, 25.0)))
-    rows = [(row["size_bytes"], row["busbw_gbps"]) for row in record.document["rows"]]
+    rows = [(row.size_bytes, row.busbw_gbps.median) for row in result_of(record.document).rows]
     record.document["proof"]["expected"] = expectation.judge(inputs, rows).model_dump()
     return record
 
@@ -21,7 +22,7 @@ def expected(record, *, links=18, ranks=4):
 def test_the_expected_bandwidth_is_a_line_and_a_sentence():
     record = expected(collective())
     assert bounds.lines(record) == [("expected 367 GB/s (ring: 18 NVLinks x 25 GB/s x 0.8155)", 366.975)]
-    assert bounds.sentence(record.proof.expected).startswith(
+    assert bounds.sentence(record.result.proof.expected).startswith(
         "As expected. 355.5 GB/s are 96.9 % of the expected bandwidth"
     )
     page = run_page.render(record)
@@ -39,7 +40,7 @@ def test_the_expected_bandwidth_is_a_line_and_a_sentence():
 )  # fmt: skip
 def test_what_is_not_as_it_should_be_is_said_loudly(links, words, names):
     record = expected(collective(), links=links)
-    assert bounds.sentence(record.proof.expected).startswith(words)
+    assert bounds.sentence(record.result.proof.expected).startswith(words)
     assert [name.split()[0] for name, _ in bounds.lines(record)] == names
     assert f'<p class="caution">{words}' in run_page.render(record)
 
@@ -49,7 +50,7 @@ def test_what_is_not_known_is_said_and_not_drawn():
     inputs = Inputs("all_reduce", 4, 1, None)
     record.document["proof"]["expected"] = expectation.judge(inputs, [(1 << 30, 1.0)]).model_dump()
     assert bounds.lines(record) == []
-    assert bounds.sentence(record.proof.expected) == (
+    assert bounds.sentence(record.result.proof.expected) == (
         "The expected bandwidth of this hardware is not known: the nodes' links are not known."
     )
     assert bounds.sentence(None) == ""
@@ -62,7 +63,7 @@ def test_small_messages_are_not_compared_and_the_bound_is_known():
         "reason": "measure larger messages",
     }
     record.document["proof"]["expected"] = document
-    assert bounds.sentence(record.proof.expected).startswith(
+    assert bounds.sentence(record.result.proof.expected).startswith(
         "This run was not compared with the expected bandwidth: "
     )
     assert bounds.lines(record)

@@ -3,7 +3,9 @@
 import re
 
 import pytest
+from bench_documents import point, row
 
+from clusterctl.documents.bench import VariantPoint, VariantRow
 from clusterctl.report.html import chart, figures
 from clusterctl.report.html.scale import (
     Scale,
@@ -59,11 +61,11 @@ def test_a_scale_maps_its_bounds_to_its_pixels():
 
 
 def rows(*sizes, busbw_gbps=lambda size: size / 1e6):
-    return [{"size_bytes": s, "time_us": 5 + s / 1e5, "busbw_gbps": busbw_gbps(s)} for s in sizes]
+    return [VariantRow.model_validate(row(s, 5 + s / 1e5, busbw_gbps(s))) for s in sizes]
 
 
 def curve(*ranks):
-    return [{"np": n, "nodes": 1, "images_per_s": 2561.0 * n * 0.98, "efficiency": 0.98} for n in ranks]
+    return [VariantPoint.model_validate(point(n, 2561.0 * n * 0.98, efficiency=0.98)) for n in ranks]
 
 
 CHARTS = {
@@ -107,7 +109,7 @@ def test_nothing_lies_outside_and_no_two_words_touch(name, kind):
 
 
 def test_nothing_measured_is_no_chart():
-    nothing = [{"size_bytes": 8, "time_us": None, "busbw_gbps": None}]
+    nothing = [VariantRow.model_validate(row(8, 0.0))]
     assert figures.busbw([("x", nothing)]) is None
     assert figures.times([("x", nothing)]) is None
     assert figures.scaling([("x", [], {})]) is None

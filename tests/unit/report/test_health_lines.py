@@ -17,9 +17,8 @@ from clusterctl.report import bench_junit, bench_prometheus
 from clusterctl.report.html import run_page
 from clusterctl.report.text import bench as table
 from clusterctl.report.text import health as health_lines
-from clusterctl.report.text import variants as variants_table
 from clusterctl.results import model
-from clusterctl.results.variants import from_interleaved
+from clusterctl.results.model import from_interleaved
 from clusterctl.trust.health import FleetHealth, HealthEvent
 
 REPLAYS = HealthEvent(
@@ -85,7 +84,7 @@ def test_one_doubtful_repeat_makes_a_comparison_doubtful():
     assert not first.proof.health.doubtful
     assert {event.repeat for event in second.proof.health.events} == {2}
     assert len(result.proof.health.events) == 3
-    said = variants_table.render(result)
+    said = table.render(result)
     assert "ccore:   gpu17 GPU 3: PCIe packets sent again: 12 more" in said and "nccl: DOUBTFUL" not in said
 
 

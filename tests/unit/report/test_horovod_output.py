@@ -3,11 +3,12 @@
 import re
 
 import pytest
+from bench_documents import document, point, variant
 
 from clusterctl.cli.bench import output as bench_output
 from clusterctl.cli.bench.output import Output
 from clusterctl.cli.bench.request import build_request
-from clusterctl.documents.bench import BenchResult, ResultPoint
+from clusterctl.documents.bench import BenchResult
 from clusterctl.errors import UsageError
 from clusterctl.report.text import horovod
 
@@ -23,23 +24,12 @@ def request(**options):
 
 
 def result(device):
-    points = tuple(
-        ResultPoint(np=np, nodes=1, images_per_s=rate, images_per_s_per_rank=rate / np, efficiency=1.0)
-        for np, rate in ((1, 819.04), (8, 6469.0))
-    )
+    points = [point(np, rate, efficiency=1.0) for np, rate in ((1, 819.04), (8, 6469.0))]
     proof = {
         "settings": {"batch_size": 256}, "spread": {"1": 2.04, "8": 3.0},
         "ranks": [{"rank": 0, "host": "a", "pid": 1, "device": device}],
     }  # fmt: skip
-    return BenchResult(
-        run="r",
-        benchmark="resnet50",
-        library="nccl",
-        launcher="openmpi",
-        status="ok",
-        points=points,
-        proof=proof,
-    )
+    return BenchResult.model_validate(document("r", variant(points=points), benchmark="resnet50", **proof))
 
 
 def test_the_lines_of_two_points():

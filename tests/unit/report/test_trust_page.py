@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from bench_documents import spread, with_rows
 from result_documents import collective, slow_rank_training, training
 
 from clusterctl.documents.evidence import GpuDirectNode
@@ -9,6 +10,7 @@ from clusterctl.documents.proof import BaselineVerdict, Proof
 from clusterctl.report import bench_junit
 from clusterctl.report.html import run_page, trust
 from clusterctl.results import baseline
+from clusterctl.results.record import result_of
 from clusterctl.trust import gpudirect
 
 FAST, SLOW = {"NET/IB/0/GDRDMA": 8}, {"NET/Socket/0": 4}
@@ -35,7 +37,7 @@ def nightly():
     """A baseline of three runs that are all alike."""
     known = baseline.Baseline("nightly")
     for number in range(3):
-        known = baseline.record(known, collective(run=f"20261101T00000{number}Z-bench-000{number}").document)
+        known = baseline.record(known, collective(run=f"20261101T00000{number}Z-bench-000{number}").result)
     return known
 
 
@@ -43,13 +45,12 @@ def test_a_baseline_that_does_not_hold_says_in_what():
     known = nightly()
     now = collective()
     slow = [
-        {**row, "busbw_gbps": row["busbw_gbps"] / 2, "time_us": row["time_us"] * 2}
-        for row in now.document["rows"]
+        {**row, "busbw_gbps": spread(row["busbw_gbps"]["median"] / 2)}
+        for row in now.document["variants"][0]["rows"]
     ]
-    now = replace(
-        now, document={**now.document, "rows": slow}, summary=replace(now.summary, status="below-baseline")
-    )
-    found = baseline.compare(known, now.document).part()
+    summary = replace(now.summary, status="below-baseline")
+    now = replace(now, document=with_rows(now.document, slow), summary=summary)
+    found = baseline.compare(known, result_of(now.document)).part()
     assert found.verdict == "below-baseline" and found.judged == len(found.below) > 3
     page = run_page.render(with_proof(now, baseline=found))
     assert (
@@ -63,7 +64,7 @@ def test_a_baseline_that_does_not_hold_says_in_what():
 
 
 def test_a_baseline_that_holds_is_one_sentence():
-    found = baseline.compare(nightly(), collective().document).part()
+    found = baseline.compare(nightly(), collective().result).part()
     page = run_page.render(with_proof(collective(), baseline=found))
     assert (
         f"The run meets the baseline nightly: {found.judged} figures judged, 0 below it" in page

@@ -3,67 +3,50 @@
 import re
 from dataclasses import replace
 
+import bench_documents
 import pytest
+from bench_documents import point, row
 from result_documents import collective
 
 from clusterctl.documents.kinds import ComparisonWord
+from clusterctl.report import bench_table
 from clusterctl.report.html import run_page, variants
+from clusterctl.report.view import Tone
 from clusterctl.results.comparison import compare
 from clusterctl.results.record import from_document
 from clusterctl.results.store import RunFilter, Store
 
 
-def spread(*values):
-    ordered = sorted(values)
-    cv = None if len(values) == 1 else (ordered[-1] - ordered[0]) / 2 / ordered[len(values) // 2]
-    return {"median": ordered[len(values) // 2], "least": ordered[0], "greatest": ordered[-1], "cv": cv}
-
-
 def rows(*times_us):
     sizes = (1 << 20, 1 << 25)
     return [
-        {"size_bytes": s, "time_us": spread(*t), "busbw_gbps": spread(*(s / v / 1e3 for v in t)),
-         "wrong": 0, "ratio": r, "noise": 0.06, "word": "faster"}
+        row(s, t, tuple(s / v / 1e3 for v in t), ratio=r, noise=0.06, word="faster")
         for s, t, r in zip(sizes, times_us, (1.0, 2.0), strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def curve(*rates):
     return [
-        {
-            "np": np,
-            "nodes": 1,
-            "sample": "sequence",
-            "samples_per_s": spread(*r),
-            "efficiency": 0.98,
-            "ratio": 1.5,
-        }
+        point(np, r, sample="sequence", efficiency=0.98, ratio=1.5)
         for np, r in zip((1, 4), rates, strict=True)
     ]
 
 
-def variant(name, **figures):
-    return {
-        "name": name,
-        "library": name,
-        "environment": {},
-        "repeats": 3,
-        "rows": [],
-        "points": [],
-        "keys": {},
-        **figures,
-    }
+def variant(name, repeats=3, **figures):
+    return bench_documents.variant(name, repeats=repeats, **{"library": name, **figures})
 
 
-def record(*found, repeats=3):
+def record(*found):
     one = collective()
-    rows = [
-        {"size_bytes": row["size_bytes"], "time_us": row["time_us"]["median"],
-         "busbw_gbps": row["busbw_gbps"]["median"], "algbw_gbps": 1.0, "wrong": 0}
-        for row in found[0]["rows"]
-    ]  # fmt: skip
-    proof = {**one.document["proof"], "repeats": repeats}
-    return replace(one, document={**one.document, "rows": rows, "variants": list(found), "proof": proof})
+    return replace(one, document={**one.document, "variants": list(found)})
+
+
+def table_of(one):
+    return bench_table.table(one.result).on_page()
+
+
+def texts(table):
+    return [tuple(cell.text for cell in row) for row in table.rows]
 
 
 TWO = (
@@ -79,30 +62,34 @@ def test_both_variants_are_drawn_with_their_bounds_and_stand_side_by_side():
     assert "&lt;b&gt;ccore&lt;/b&gt; time" in page and "<b>" not in page
     assert "Variants side by side" in page and "Every message size" not in page
     assert "Medians of 3 repeats" in page
-    table = variants.table(TWO)
-    assert table.heads[2:6] == (
-        ("<b>ccore</b>", "/ nccl"), ("noise", ""), ("", ""), ("nccl time", "\u00b5s")
-    )  # fmt: skip
-    assert table.rows[1] == (
-        *("32 MiB", "33554432", "2.000", "\u00b16.0 %", "faster"),
-        *("905.00", "0.6", "37.08", "455.00", "1.1", "73.75"),
+    table = table_of(record(*TWO))
+    assert [(head.page or head.text, head.unit) for head in table.heads[:6]] == [
+        ("size", ""), ("<b>ccore</b>", "/ nccl"), ("noise", ""), ("", ""), ("bytes", ""), ("nccl time", "\u00b5s")
+    ]  # fmt: skip
+    assert texts(table)[1] == (
+        *("32 MiB", "2.000", "\u00b16.0 %", "faster", "33554432"),
+        *("905.0", "0.6", "37.08", "455.0", "1.1", "73.75"),
     )
+    assert table.rows[1][3].tone is Tone.GOOD
 
 
 def test_a_training_counts_what_it_counts_and_lacks_what_it_lacks():
-    found = (
+    one = record(
         variant("nccl", points=curve((100.0, 101.0, 102.0), (390.0, 391.0, 392.0))),
         variant("gloo", points=curve((90.0,), (300.0,))[:1]),
     )
-    table = variants.table(found)
-    assert table.heads[6] == ("throughput", "sequences/s")
-    assert table.rows == (
-        ("nccl", "1", "1", "", "", "", "101.0", "1.0", "98.00%"),
-        ("gloo", "1", "1", "1.500", "?", "", "90.0", "-", "98.00%"),
-        ("nccl", "4", "1", "", "", "", "391.0", "0.3", "98.00%"),
-    )
-    *none, scaling = variants.charts(found, [])
-    assert none == [None, None]
+    table = table_of(one)
+    assert [head.page or head.text for head in table.heads] == [
+        "ranks", "variant", "speed", "noise", "", "nodes", "throughput", "varies", "efficiency"
+    ]  # fmt: skip
+    assert table.heads[6].unit == "sequences/s"
+    assert texts(table) == [
+        ("1", "nccl", "", "", "", "1", "101.0", "1.0", "98.00%"),
+        ("1", "gloo", "1.500", "?", "", "1", "90.0", "-", "98.00%"),
+        ("4", "nccl", "", "", "", "1", "391.0", "0.3", "98.00%"),
+        ("4", "gloo", "-", "", "", "1", "-", "-", "-"),
+    ]
+    (scaling,) = variants.charts(one.result, [])
     assert [len(series.marks) for series in scaling.series] == [2, 1]
     assert scaling.series[0].marks[1].bounds == (390.0, 392.0) and scaling.series[1].marks[0].bounds is None
     assert scaling.y.title == "sequences/s"
@@ -126,9 +113,9 @@ def test_a_variant_that_never_ran_leaves_the_others_on_the_page():
 
 
 def test_a_run_that_a_fault_ended_shows_how_often_it_measured():
-    page = run_page.render(record({**TWO[0], "repeats": 1}, {**TWO[1], "repeats": 1}, repeats=3))
+    page = run_page.render(record({**TWO[0], "repeats": 1}, {**TWO[1], "repeats": 1}))
     assert "Medians of 1 repeat," in page
-    assert variants.repeats([{"repeats": 2}, {"repeats": 3}]) == "3 and 2 repeats"
+    assert bench_table.repeats([2, 3]) == "3 and 2 repeats"
 
 
 def test_what_each_variant_proves_stands_below_the_table():
@@ -167,7 +154,7 @@ def test_the_page_of_variants_is_titled_as_a_comparison_with_a_figure_of_each():
     assert "&lt;b&gt;ccore&lt;/b&gt; 73.75 GB/s highest bus bandwidth, at 32 MiB" in shown
     assert "Wrong elements 0 of all variants" in shown and "Smallest message" not in shown
     assert shown.count("bars: smallest to largest repeat") == 2
-    assert '<td class="word faster">faster</td>' in page
+    assert '<td class="word good">faster</td>' in page
     points = curve((100.0, 101.0, 102.0), (390.0, 391.0, 392.0))
     points[1]["word"] = "slower"
     training = words(run_page.render(record(variant("gloo", points=points), variant("mpi", points=points))))

@@ -3,9 +3,11 @@
 import random
 import statistics
 
+import bench_documents
 import pytest
 
 from clusterctl.benchmarks.key import configuration_key
+from clusterctl.documents.bench import BenchResult
 from clusterctl.documents.proof import Proof
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.report.html import trust as html_trust
@@ -26,21 +28,19 @@ def key(np=4, **changed):
     )  # fmt: skip
 
 
+def bench(run, *variants):
+    return BenchResult.model_validate(bench_documents.document(run, *variants))
+
+
 def sweep(run, values, **changed):
-    rows = [
-        {"size_bytes": size, "time_us": 1.0, "algbw_gbps": 1.0, "busbw_gbps": value, "wrong": 0}
-        for size, value in zip(SIZES, values, strict=True)
-    ]
-    return {"run": run, "status": "ok", "rows": rows, "points": [], "proof": {"keys": {"4": key(**changed)}}}
+    rows = [bench_documents.row(size, 1.0, value) for size, value in zip(SIZES, values, strict=True)]
+    return bench(run, bench_documents.variant(rows=rows, keys={"4": key(**changed)}))
 
 
 def training(run, **per_np):
-    points = [
-        {"np": int(np[2:]), "nodes": 1, "images_per_s": value, "efficiency": None}
-        for np, value in per_np.items()
-    ]
+    points = [bench_documents.point(int(np[2:]), value) for np, value in per_np.items()]
     keys = {np[2:]: {**key(np=int(np[2:])), "benchmark": "resnet50"} for np in per_np}
-    return {"run": run, "status": "ok", "rows": [], "points": points, "proof": {"keys": keys}}
+    return bench(run, bench_documents.variant(points=points, keys=keys))
 
 
 def recorded(*documents):
@@ -131,8 +131,9 @@ def test_a_baseline_that_could_never_fail_judges_nothing_and_says_how_many_repea
     assert [line for line in baseline_table.recorded(known) if "warning" in line] == [
         f"warning: {line.strip()}" for line in lines[1:]
     ]
-    one_more = sweep("n", [0.1] * 3 + [0.0] * 2)
-    one_more["rows"].append({"size_bytes": 1 << 40, "busbw_gbps": 12.0})
+    values = zip((*SIZES, 1 << 40), ([0.1] * 3 + [0.0] * 2 + [12.0]), strict=True)
+    rows = [bench_documents.row(size, 1.0, value) for size, value in values]
+    one_more = bench("n", bench_documents.variant(rows=rows, keys={"4": key()}))
     lines = trust_lines.lines(Proof(baseline=compare(known, one_more).part()))
     assert lines[:2] == ["baseline b: not-judged (0 of 4 figures judged)", "  not in the baseline: 1024 GiB"]
     assert [line.partition(":")[0].strip() for line in lines[2:]] == ["too noisy to judge"] * 2 + ["hint"]
@@ -151,14 +152,10 @@ def test_a_baseline_that_could_never_fail_judges_nothing_and_says_how_many_repea
 def repeats(run, count, **changed):
     """A run of ``bench --repeats``; each figure of the repeats is a little larger than before."""
     rows = [
-        {
-            "size_bytes": size,
-            "busbw_gbps": {"median": value, "values": [value * (1 + i / 1000) for i in range(count)]},
-        }
+        bench_documents.row(size, 1.0, tuple(value * (1 + i / 1000) for i in range(count)))
         for size, value in zip(SIZES, HEALTHY, strict=True)
     ]
-    variant = {"name": "default", "repeats": count, "rows": rows, "points": [], "keys": {"4": key(**changed)}}
-    return {**sweep(run, HEALTHY, **changed), "variants": [variant]}
+    return bench(run, bench_documents.variant(rows=rows, repeats=count, keys={"4": key(**changed)}))
 
 
 def test_repeats_of_one_run_count_as_much_as_those_of_several():
@@ -174,11 +171,10 @@ def test_repeats_of_one_run_count_as_much_as_those_of_several():
 
 
 def test_every_variant_of_a_run_is_recorded_under_its_own_key():
-    document = repeats("r0", 3)
-    document["variants"].append(
-        {**document["variants"][0], "name": "ring", "keys": {"4": key(hardware="other")}}
-    )
-    assert [entry.key["hardware"] for entry in recorded(document).entries] == ["NVIDIA H200", "other"]
+    one = repeats("r0", 3)
+    ring = one.variants[0].model_copy(update={"name": "ring", "keys": {"4": key(hardware="other")}})
+    both = one.model_copy(update={"variants": (*one.variants, ring)})
+    assert [entry.key["hardware"] for entry in recorded(both).entries] == ["NVIDIA H200", "other"]
 
 
 def test_a_run_with_small_messages_only_learns_why_it_is_not_judged():
@@ -241,7 +237,9 @@ def test_every_point_of_a_scaling_curve_has_its_own_figure():
 
 
 def test_a_document_without_keys_has_no_figures():
-    assert figures({"run": "r", "rows": [], "points": [], "proof": {}}) == []
+    assert figures(bench("r")) == []
+    bare = bench("r", bench_documents.variant(rows=[bench_documents.row(8, 1.0, 1.0)]))
+    assert figures(bare) == []
 
 
 def test_files_hold_what_was_recorded(tmp_path):

@@ -1,9 +1,9 @@
 """Runs side by side: the ratios, the words for them, and what makes two runs no match."""
 
-import statistics
 from dataclasses import replace
 
 import pytest
+from bench_documents import spread, with_rows
 from result_documents import H200_NP2, H200_NP4, collective, training
 
 from clusterctl.cli.terminal import highlight
@@ -11,38 +11,24 @@ from clusterctl.errors import UsageError
 from clusterctl.report.html import comparison_page
 from clusterctl.report.text import comparison as reports
 from clusterctl.results.comparison import compare
-from clusterctl.results.variants import spread
 
 LATER = "20261121T091500Z-bench-aaaa"
 
 
 def faster(record, by, run=LATER):
     """The same sweep, every time divided by a factor."""
-    rows = [{**row, "time_us": row["time_us"] / by} for row in record.document["rows"]]
-    return replace(
-        record, document={**record.document, "rows": rows}, summary=replace(record.summary, run=run)
-    )
+    return repeated(record, [1 / by], run)
 
 
 def repeated(record, factors, run):
     """The same sweep with repeats: every time multiplied by each of the factors."""
-    rows = [row for row in record.document["rows"] if row["time_us"]]
-    variant = {
-        "name": "default", "library": "nccl", "environment": {}, "repeats": len(factors), "points": [],
-        "rows": [
-            {
-                "size_bytes": row["size_bytes"], "busbw_gbps": None, "wrong": 0, "ratio": 1.0,
-                "time_us": spread([row["time_us"] * factor for factor in factors]).model_dump(),
-            }
-            for row in rows
-        ],
-    }  # fmt: skip
-    medians = [{**row, "time_us": row["time_us"] * statistics.median(factors)} for row in rows]
-    return replace(
-        record,
-        document={**record.document, "rows": medians, "variants": [variant]},
-        summary=replace(record.summary, run=run),
-    )
+    (only,) = record.document["variants"]
+    rows = [
+        {**row, "time_us": spread(*(row["time_us"]["median"] * factor for factor in factors))}
+        for row in only["rows"]
+    ]
+    document = {**record.document, "variants": [{**only, "repeats": len(factors), "rows": rows}]}
+    return replace(record, document=document, summary=replace(record.summary, run=run))
 
 
 def words(found):
@@ -166,7 +152,7 @@ def test_runs_with_nothing_in_common_are_refused():
         compare([one, one])
     with pytest.raises(UsageError, match="1 run"):
         compare([one])
-    nothing = replace(one, document={**one.document, "rows": []}, summary=replace(one.summary, run=LATER))
+    nothing = replace(one, document=with_rows(one.document, []), summary=replace(one.summary, run=LATER))
     with pytest.raises(UsageError, match="has no figures to compare"):
         compare([one, nothing])
 
@@ -180,7 +166,7 @@ def test_the_document_has_every_figure():
             {"busbw_gbps": 355.54, "time_us": 4529.98, "ratio": None, "noise": None, "word": None},
             {
                 "busbw_gbps": 355.54,
-                "time_us": 4529.98 / 1.25,
+                "time_us": 4529.98 * (1 / 1.25),
                 "ratio": 1.25,
                 "noise": None,
                 "word": "measured once",

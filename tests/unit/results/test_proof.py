@@ -19,7 +19,7 @@ from clusterctl.errors import ResultError
 from clusterctl.launch.fast_path import Trust
 from clusterctl.results import model
 from clusterctl.results.damage import read_as_stored
-from clusterctl.results.record import Record, proof_of
+from clusterctl.results.record import Record, result_of
 from clusterctl.trust import gpudirect
 from clusterctl.trust.health import FleetHealth, HealthEvent
 from clusterctl.trust.links import NodeLinks, NvLink
@@ -52,26 +52,26 @@ def whole():
 def test_a_stored_proof_is_read_back_as_it_was_made(document):
     stored = json.loads(json.dumps(document))
     assert BenchResult.model_validate(stored).document() == document
-    assert proof_of(stored).model_dump(mode="json") == stored["proof"]
+    assert result_of(stored).proof.model_dump(mode="json") == stored["proof"]
     # An entry that does not apply is omitted instead of null.
     assert None not in stored["proof"].values()
 
 
 def test_entries_of_a_later_version_are_kept():
-    proof = proof_of({"proof": {"hardware": "x", "news": {"from": "later"}}})
+    proof = Proof.model_validate({"hardware": "x", "news": {"from": "later"}})
     assert (proof.more, proof.hardware) == ({"news"}, "x")
     assert proof.model_dump(mode="json") == {"hardware": "x", "news": {"from": "later"}}
-    assert proof_of({}) == Proof() and Proof().model_dump() == {}
+    assert Proof().model_dump() == {}
 
 
 @pytest.mark.parametrize(
     ("entry", "value", "why"),
     [
-        ("ranks", [{"rank": "x", "host": "a", "pid": 1, "device": "d"}], "proof: ranks.0.rank: expected a whole"),
-        ("ranks", [{"rank": 0, "host": "a", "pid": 1, "device": "d", "x": 1}], "proof: ranks.0.x: unknown key"),
-        ("health", {"doubtful": True, "events": []}, "proof: health.unread: this key is missing"),
-        ("stragglers", {"2": 7}, "proof: stragglers.2: expected a list, not 7"),
-        ("failures", [{"kind": "bored", "message": "m"}], "proof: failures.0.kind: expected 'crashed', "),
+        ("ranks", [{"rank": "x", "host": "a", "pid": 1, "device": "d"}], "proof.ranks.0.rank: expected a whole"),
+        ("ranks", [{"rank": 0, "host": "a", "pid": 1, "device": "d", "x": 1}], "proof.ranks.0.x: unknown key"),
+        ("health", {"doubtful": True, "events": []}, "proof.health.unread: this key is missing"),
+        ("stragglers", {"2": 7}, "proof.stragglers.2: expected a list, not 7"),
+        ("failures", [{"kind": "bored", "message": "m"}], "proof.failures.0.kind: expected 'crashed', "),
     ],
 )  # fmt: skip
 def test_a_damaged_entry_is_named_with_its_place(tmp_path, entry, value, why):
@@ -79,6 +79,6 @@ def test_a_damaged_entry_is_named_with_its_place(tmp_path, entry, value, why):
     document = {**good.document, "proof": {**good.document["proof"], entry: value}}
     record = Record(good.summary, document)
     with pytest.raises(ResultError) as refused, read_as_stored(record.summary.run, tmp_path):
-        assert record.proof
+        assert record.result
     assert why in refused.value.message
     assert refused.value.hint

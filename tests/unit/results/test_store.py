@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from bench_documents import point, row, variant
 
 from clusterctl.benchmarks.key import configuration_key
 from clusterctl.cli.bench import store as bench_store
@@ -31,10 +32,10 @@ def document(
     ranks = [
         {"rank": r, "host": "gpu1", "pid": 7 + r, "device": f"{r} [0000:00:0{r}] NVIDIA H200"} for r in (0, 1)
     ]
-    row = {"size_bytes": 1 << 30, "time_us": 1.0, "algbw_gbps": 1.0, "busbw_gbps": busbw_gbps, "wrong": 0}
+    found = variant(rows=[row(1 << 30, 1.0, busbw_gbps)], keys={"2": key_of(benchmark)})
     return {
         "schema": "clusterctl.bench/1", "run": run, "benchmark": benchmark, "library": "nccl",
-        "launcher": "openmpi", "status": status, "rows": [row], "points": [],
+        "launcher": "openmpi", "status": status, "variants": [found],
         "proof": {
             "ranks": ranks, "library": ["NCCL version 2.28.3+cuda13.0"], "keys": {"2": key_of(benchmark)},
             "hardware": "NVIDIA H200", "clusterctl_version": "0.1.0",
@@ -64,19 +65,16 @@ def test_what_is_stored_comes_back_whole(tmp_path):
 
 
 def test_a_training_is_summed_up_by_its_largest_point():
-    points = [
-        {"np": 4, "nodes": 2, "images_per_s": 9000.0, "images_per_s_per_rank": 2250.0, "efficiency": 0.9},
-        {"np": 1, "nodes": 1, "images_per_s": 2500.0, "images_per_s_per_rank": 2500.0, "efficiency": 1.0},
-    ]
+    curve = variant(points=[point(4, 9000.0, nodes=2), point(1, 2500.0)])
     keys = {"4": key_of("resnet50", 4, 2), "1": key_of("resnet50", 1)}
     proof = {"settings": {"torch": "2.13.0"}, "library": ["nccl 2.28.3"], "keys": keys}
-    summary = record.from_document(document(rows=[], points=points, proof=proof)).summary
+    summary = record.from_document(document(variants=[curve], proof=proof)).summary
     assert (summary.np, summary.nodes, summary.figure, summary.unit) == (4, 2, 9000.0, "images/s")
     assert summary.versions == ("nccl 2.28.3", "torch 2.13.0")
 
 
 def test_a_run_in_which_nothing_came_up_is_stored_too(tmp_path):
-    save(tmp_path, document(status="failed", rows=[], proof={}, library=None, launcher=None))
+    save(tmp_path, document(status="failed", variants=[], proof={}, library=None, launcher=None))
     with Store.open(tmp_path) as results:
         (summary,) = results.runs(RunFilter(status="failed"))
     assert (summary.np, summary.figure, summary.hardware, summary.library) == (None, None, None, None)
@@ -160,10 +158,12 @@ def test_bytes_that_are_no_text_do_not_stop_it(tmp_path):
         assert results.get("latest").document["proof"]["ranks"] == ranks
 
 
+SUPPORT = Path(__file__).parents[2] / "support"
 WRITER = """
     import sys
     from pathlib import Path
     sys.path.insert(0, {tests!r})
+    sys.path.insert(0, {support!r})
     from test_store import document, save
     for index in range({count}):
         save(Path({root!r}), document(f"20261101T1000{{index:02}}Z-bench-" + sys.argv[1]))
@@ -171,7 +171,9 @@ WRITER = """
 
 
 def test_processes_that_store_at_once_lose_nothing(tmp_path):
-    code = textwrap.dedent(WRITER).format(tests=str(Path(__file__).parent), root=str(tmp_path), count=10)
+    code = textwrap.dedent(WRITER).format(
+        tests=str(Path(__file__).parent), support=str(SUPPORT), root=str(tmp_path), count=10
+    )
     writers = [
         subprocess.Popen([sys.executable, "-c", code, f"{number:04x}"], stderr=subprocess.PIPE, text=True)
         for number in range(4)

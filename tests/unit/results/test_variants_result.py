@@ -18,11 +18,12 @@ from clusterctl.launch.measured import Interleaved, Measured, Repeated, Training
 from clusterctl.launch.request import Request
 from clusterctl.launch.variants import Variant
 from clusterctl.report import bench_csv
+from clusterctl.report.text import bench as bench_table
 from clusterctl.report.text import runs as run_list
 from clusterctl.report.text import trust as trust_lines
-from clusterctl.report.text import variants as variants_table
 from clusterctl.results import record
-from clusterctl.results.variants import from_interleaved, spread
+from clusterctl.results.model import from_interleaved, from_measured
+from clusterctl.results.variants import spread
 from clusterctl.trust import gpudirect
 from clusterctl.trust.links import NodeLinks, NvLink
 from clusterctl.trust.usage import RankUsage
@@ -96,8 +97,6 @@ def test_a_collectives_variants():
     # By time: 20 us against 5, and 900 against 200.
     assert [row["ratio"] for row in other["rows"]] == [4.0, 4.5]
     assert other["rows"][0]["time_us"]["greatest"] == 8.0
-    # The document's own rows are the first variant's medians.
-    assert [row["time_us"] for row in document["rows"]] == [20.0, 900.0]
     assert (document["library"], document["proof"]["repeats"]) == ("gloo", 3)
     assert json.loads(json.dumps(document)) == document
 
@@ -117,11 +116,11 @@ def test_nccl_alone_in_place_of_nccl_behind_collective_core_gets_no_ratio():
     assert [row.ratio for row in result(taken=True).variants[1].rows] == [2.0, 2.0]
     nothing = result(taken=False)
     assert [row.ratio for row in nothing.variants[1].rows] == [None, None]
-    assert "nccl+ccore: path of rank 0: collective_core took no call" in variants_table.render(nothing)
+    assert "nccl+ccore: path of rank 0: collective_core took no call" in bench_table.render(nothing)
 
 
 def test_the_table_shows_median_bounds_and_ratio():
-    assert variants_table.render(from_interleaved(TWO, "run-1")).splitlines() == [
+    assert bench_table.render(from_interleaved(TWO, "run-1")).splitlines() == [
         "all_reduce, launcher local, 2 variants interleaved",
         "median (minimum-maximum) of 3 repeats; ratio: speed relative to gloo",
         " size               gloo us  busbw GB/s             ccore us  busbw GB/s  ratio   noise",
@@ -141,17 +140,18 @@ def test_interleaved_variants_are_faster_or_slower_beyond_their_noise():
     once = [(variant, runs[:1]) for variant, runs in (gloo, ccore)]
     single = from_interleaved(interleaved(*once, repeats=1), "r")
     assert {row.word.value for row in single.variants[1].rows} == {"measured once"}
-    assert "one repeat; ratio: speed relative to gloo" in variants_table.render(single)
+    assert "one repeat; ratio: speed relative to gloo" in bench_table.render(single)
 
 
 def test_repeats_of_one_configuration_are_no_comparison():
     found = interleaved((Variant("default"), [sweep("gloo", 20.0, 900.0) for _ in range(3)]))
     result = from_interleaved(found, "r")
-    assert variants_table.render(result).splitlines()[:3] == [
+    assert bench_table.render(result).splitlines()[:3] == [
         "all_reduce, library gloo, launcher local",
+        "ranks on: gpu1 (2)",
         "median (minimum-maximum) of 3 repeats",
-        " size              time us  busbw GB/s  wrong",
     ]
+    assert bench_table.render(result).splitlines()[3] == " size              time us  busbw GB/s  wrong"
     assert result.variants[0].rows[0].time_us.values == (20.0, 20.0, 20.0)
 
 
@@ -163,10 +163,10 @@ def test_repeats_show_both_halves_of_a_program_that_measures_both():
 
     found = interleaved((Variant("default"), [both(20.0, 8.0), both(30.0, 9.0), both(10.0, 7.0)]))
     result = from_interleaved(found, "r")
-    assert variants_table.render(result).splitlines()[2:] == [
-        "             out-of-place                  in-place",
-        " size        time us  busbw GB/s           time us  busbw GB/s  wrong",
-        "1 KiB  8.0 (7.0-9.0)        2.00  20.0 (10.0-30.0)        0.05      0",
+    assert bench_table.render(result).splitlines()[3:] == [
+        "             out-of-place, GB/s       in-place, GB/s",
+        " size        time us  busbw           time us  busbw  wrong",
+        "1 KiB  8.0 (7.0-9.0)   2.00  20.0 (10.0-30.0)   0.05      0",
         "Avg bus bandwidth: 1.0256 GB/s",
     ]
 
@@ -175,7 +175,7 @@ def test_a_stored_run_is_shown_with_all_its_variants():
     result = from_interleaved(TWO, "20261120T091500Z-bench-c0de")
     head, *table = run_list.shown(record.from_document(result.document())).splitlines()
     assert head == "run 20261120T091500Z-bench-c0de, 2026-11-20T09:15:00Z, ok"
-    assert table == variants_table.render(result).splitlines()
+    assert table == bench_table.render(result).splitlines()
 
 
 def test_csv_has_the_medians_of_every_variant():
@@ -207,7 +207,6 @@ def test_wrong_elements_of_any_repeat_are_counted():
     )
     document = from_interleaved(found, "r").document()
     assert document["variants"][0]["rows"][0]["wrong"] == 3
-    assert document["rows"][0]["wrong"] == 3
 
 
 @pytest.mark.parametrize("sample", ["image", "sequence"])
@@ -227,11 +226,8 @@ def test_a_trainings_variants(sample):
     assert [point["efficiency"] for point in points] == [1.0, 0.95]
     assert points[1]["ratio"] == pytest.approx(190 / 150)
     assert document["variants"][0]["environment"] == {"NCCL_NET_GDR_LEVEL": "0"}
-    assert document["points"][1] == {
-        "np": 2, "nodes": 1, f"{sample}s_per_s": 150.0, f"{sample}s_per_s_per_rank": 75.0, "efficiency": 0.75
-    }  # fmt: skip
     unit = f"{sample}s/s".rjust(len("150.0 (140.0-160.0)"))
-    assert variants_table.render(result).splitlines()[2:] == [
+    assert bench_table.render(result).splitlines()[2:] == [
         f"ranks  nodes  variant  {unit}  efficiency  ratio  noise",
         "    1      1  gdr=0     100.0 (90.0-110.0)     100.00%",
         "    1      1  gdr=2    100.0 (100.0-100.0)     100.00%  1.000  ±93 %  within noise",
@@ -253,7 +249,7 @@ def test_a_variant_that_fails_ends_the_run_and_is_named():
     assert document["status"] == "failed"
     assert document["proof"]["failures"][0]["message"].startswith("variant ccore, repeat 1 of 3")
     assert document["variants"][1]["rows"] == []
-    assert "ccore us" in variants_table.render(result)
+    assert "ccore us" in bench_table.render(result)
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -269,7 +265,7 @@ def test_a_variant_with_an_unproven_setting_has_no_figures(first):
     assert (last.rows, last.points, last.proof.refused) == ((), (), fault.message)
     assert result.status.value == "failed"
     assert (result.rows == ()) is first
-    assert fault.message in variants_table.render(result)
+    assert fault.message in bench_table.render(result)
 
 
 def test_settings_that_change_no_algorithm_are_named_beside_the_ratio():
@@ -293,7 +289,7 @@ def test_settings_that_change_no_algorithm_are_named_beside_the_ratio():
         assert trust_lines.algorithms(result.variants[1].proof) == [
             f"algorithms: all_reduce {algorithm} 1 KiB"
         ]
-        return variants_table.render(result)
+        return bench_table.render(result)
 
     note = "ccore+CCORE_2D=0: note: the algorithms are those of ccore at every size"
     assert note in render("oneshot")
@@ -309,10 +305,12 @@ def test_too_few_ranks_for_a_setting_give_no_ratio():
     assert [point.ratio is None for point in points] == [True, False]
 
 
-def test_without_variants_the_document_has_none():
-    from clusterctl.results import model
-
-    assert "variants" not in model.from_measured(sweep("gloo", 1.0, 1.0), "r").document()
+def test_a_plain_run_is_one_variant_with_one_repeat():
+    once = interleaved((Variant("default"), [sweep("gloo", 1.0, 2.0)]), repeats=1)
+    plain = from_measured(once.variants[0].runs[0], "r")
+    assert plain == from_interleaved(once, "r")
+    (only,) = plain.variants
+    assert (only.name, only.repeats, only.rows[1].time_us.values) == ("default", 1, (2.0,))
 
 
 def test_every_variant_proves_its_own_way(monkeypatch):
@@ -322,17 +320,17 @@ def test_every_variant_proves_its_own_way(monkeypatch):
 
     fast, slow = way("proven", "NET/IB/GDRDMA"), way("sockets", "NET/Socket")
     # Of three repeats one fell back: that one is shown.
-    said = iter([slow, slow, slow, fast, slow, fast])
-    monkeypatch.setattr("clusterctl.results.model.proofs.of_measured", lambda _: next(said))
+    said = iter([slow, slow, slow, fast, slow, fast, slow])
+    monkeypatch.setattr("clusterctl.results.variants.proofs.of_measured", lambda _: next(said))
     gdr = (
         (Variant("gdr=0", None, (("NCCL_NET_GDR_LEVEL", "0"),)), [sweep("nccl", 20.0, 900.0)] * 3),
         (Variant("gdr=2", None, (("NCCL_NET_GDR_LEVEL", "2"),)), [sweep("nccl", 9.0, 300.0)] * 3),
     )
     result = from_interleaved(interleaved(*gdr), "run-1")
     assert [variant.proof for variant in result.variants] == [slow, slow]
-    said = iter([slow, slow, slow, fast, fast, fast])
+    said = iter([slow, slow, slow, fast, fast, fast, slow])
     result = from_interleaved(interleaved(*gdr), "run-1")
-    assert variants_table.render(result).splitlines()[-2:] == [
+    assert bench_table.render(result).splitlines()[-2:] == [
         "gdr=0: GPUDirect RDMA: SOCKETS (NET/Socket), on all 2 nodes",
         "gdr=2: GPUDirect RDMA: proven (NET/IB/GDRDMA), on all 2 nodes",
     ]

@@ -1,0 +1,168 @@
+"""The figures of a run of ``bench`` as one table, for terminals and for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from clusterctl.benchmarks.scaling import percent
+from clusterctl.documents.bench import (
+    BenchResult,
+    Spread,
+    VariantHalf,
+    VariantPoint,
+    VariantResult,
+    VariantRow,
+)
+from clusterctl.documents.kinds import ComparisonWord
+from clusterctl.report.text.table import loss, noise_share, size
+from clusterctl.report.view import Cell, Head, Table, Tone
+
+TONES = {
+    ComparisonWord.FASTER: Tone.GOOD, ComparisonWord.SLOWER: Tone.BAD, ComparisonWord.SAME: Tone.FAINT,
+    ComparisonWord.ONCE: Tone.FAINT,
+}  # fmt: skip
+_NONE = Cell("-")
+
+
+def table(result: BenchResult) -> Table | None:
+    """Return the medians of all variants, with the ratios to the first one; None without figures."""
+    if any(variant.points for variant in result.variants):
+        return _training(result)
+    if not any(variant.rows for variant in result.variants):
+        return None
+    return _compared(result.variants) if len(result.variants) > 1 else _collective(result.variants[0])
+
+
+def repeats(counts: Iterable[int]) -> str:
+    """Return how often variants were measured: ``3 repeats``; ``3 and 2 repeats`` if a fault ended the run."""
+    found = sorted(set(counts), reverse=True)
+    return " and ".join(map(str, found)) + (" repeat" if found == [1] else " repeats")
+
+
+def _figure(value: Spread | None, digits: int) -> Cell:
+    if value is None:
+        return _NONE
+    bounds = f"({value.least:.{digits}f}-{value.greatest:.{digits}f})" if value.bounds else ""
+    return Cell(f"{value.median:.{digits}f}", more=bounds)
+
+
+def _median(value: Spread | None) -> Cell:
+    return _NONE if value is None else Cell(f"{value.median:.2f}")
+
+
+def _varies(value: Spread) -> Cell:
+    return _NONE if value.cv is None else Cell(f"{value.cv * 100:.1f}")
+
+
+def _ratio(row: VariantRow | VariantPoint | None) -> Iterator[Cell]:
+    if row is None or row.ratio is None:
+        yield from (_NONE, Cell(""), Cell(""))
+        return
+    yield Cell(f"{row.ratio:.3f}")
+    yield Cell(noise_share(row.noise))
+    yield Cell(row.word.value, TONES[row.word]) if row.word else Cell("")
+
+
+_SIZE = (Head("size"), Head("bytes", on_terminal=False))
+_VARIES = Head("varies", unit="%", on_terminal=False)
+
+
+def _ratio_heads(text: str, page: str, first: str) -> tuple[Head, ...]:
+    return (
+        Head(text, page, f"/ {first}", early=True), Head("noise", early=True), Head("", words=True, early=True)
+    )  # fmt: skip
+
+
+def _collective(variant: VariantResult) -> Table:
+    """Return the sweep of one configuration, with in-place columns if the program measures both halves."""
+    both = any(row.in_place for row in variant.rows)
+    once = variant.repeats == 1
+    unit = "" if both else " GB/s"
+
+    def heads(prefix: str) -> tuple[Head, ...]:
+        time = Head("time us", f"{prefix}time", "\u00b5s")
+        algbw, busbw = (Head(f"{name}{unit}", f"{prefix}{name}", "GB/s") for name in ("algbw", "busbw"))
+        return (time, algbw, busbw) if once else (time, _VARIES, busbw)
+
+    def cells(half: VariantRow | VariantHalf | None) -> tuple[Cell, ...]:
+        if half is None:
+            return (_NONE,) * 3
+        middle = _median(half.algbw_gbps) if once else _varies(half.time_us)
+        return _figure(half.time_us, 2 if once else 1), middle, _median(half.busbw_gbps)
+
+    rows = tuple(
+        (
+            Cell(size(row.size_bytes)), Cell(str(row.size_bytes)), *cells(row), *(cells(row.in_place) if both else ()),
+            _NONE if row.wrong is None else Cell(str(row.wrong), Tone.BAD if row.wrong else Tone.PLAIN),
+        )
+        for row in variant.rows
+    )  # fmt: skip
+    found = (*_SIZE, *heads(""), *(heads("in-place ") if both else ()), Head("wrong"))
+    return Table(found, rows, ("out-of-place, GB/s", "in-place, GB/s") if both else None)
+
+
+def _compared(variants: Sequence[VariantResult]) -> Table:
+    """Return a line for each size, with the time and the bus bandwidth of each variant."""
+    first = variants[0]
+    heads = list(_SIZE)
+    for variant in variants:
+        name = variant.name
+        heads += [
+            Head(f"{name} us", f"{name} time", "\u00b5s"), _VARIES, Head("busbw GB/s", f"{name} busbw", "GB/s")
+        ]  # fmt: skip
+        heads += [] if variant is first else _ratio_heads("ratio", name, first.name)
+    rows = []
+    for size_bytes in sorted({row.size_bytes for variant in variants for row in variant.rows}):
+        cells = [Cell(size(size_bytes)), Cell(str(size_bytes))]
+        for variant in variants:
+            row = next((row for row in variant.rows if row.size_bytes == size_bytes), None)
+            cells += (
+                [_figure(row.time_us, 1), _varies(row.time_us), _median(row.busbw_gbps)]
+                if row
+                else [_NONE] * 3
+            )
+            cells += [] if variant is first else _ratio(row)
+        rows.append(tuple(cells))
+    return Table(tuple(heads), tuple(rows))
+
+
+def _training(result: BenchResult) -> Table:
+    """Return a line for each variant at each number of ranks, with both efficiencies and the losses.
+
+    The rate of one rank has the spread of its timed windows, which only a run with one repeat has.
+    """
+    variants, spread = result.variants, result.proof.spread or {}
+    points = [point for variant in variants for point in variant.points]
+    between = any(point.efficiency_between_nodes is not None for point in points)
+    losses = any(point.loss is not None for point in points)
+    several = len(variants) > 1
+    once = not several and result.repeats == 1
+    unit = points[0].unit
+    once_heads = (Head(f"{unit} per rank", "per rank", unit), Head("\u00b11.96\u03c3", on_terminal=False))
+    heads = [
+        Head("ranks"), Head("nodes"), *([Head("variant", words=True, early=True)] if several else []),
+        Head(unit, "throughput", unit), *(once_heads if once else (_VARIES,)),
+        Head("efficiency"), *([Head("between nodes")] if between else []),
+        *([Head("first loss"), Head("last loss")] if losses else []),
+        *(_ratio_heads("ratio", "speed", variants[0].name) if several else ()),
+    ]  # fmt: skip
+    rows = []
+    for np, nodes in sorted({(point.np, point.nodes) for point in points}):
+        for variant in variants:
+            point = next((one for one in variant.points if (one.np, one.nodes) == (np, nodes)), None)
+            cells = [Cell(str(np)), Cell(str(nodes)), *([Cell(variant.name)] if several else [])]
+            if point is None:
+                cells += [_NONE] * (3 + once + between + 2 * losses)
+            else:
+                off = f"{spread.get(str(point.np), 0.0):.1f}"
+                per_rank = Cell(f"{point.samples_per_s_per_rank:.1f}", more=f"+-{off}"), Cell(off)
+                cells += [
+                    _figure(point.samples_per_s, 1), *(per_rank if once else (_varies(point.samples_per_s),)),
+                    Cell(percent(point.efficiency)),
+                    *([Cell(percent(point.efficiency_between_nodes))] if between else []),
+                    *([Cell(loss(point.loss_first)), Cell(loss(point.loss))] if losses else []),
+                ]  # fmt: skip
+            if several:
+                cells += [Cell(""), Cell(""), Cell("")] if variant is variants[0] else _ratio(point)
+            rows.append(tuple(cells))
+    return Table(tuple(heads), tuple(rows))
