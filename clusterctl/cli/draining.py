@@ -117,12 +117,13 @@ def of_locate(found: Locate) -> dict[str, SlurmJudgement]:
     A node of a slow link and one that is undecided are neither faulty nor good.
     """
     from clusterctl.documents.locate import LocateStatus, SuspectStatus
-    from clusterctl.report.text.locate import entries
+    from clusterctl.report.view import Tone
     from clusterctl.results.locate import named_nodes
+    from clusterctl.views.locate import items
 
     if found.status not in (LocateStatus.NONE, LocateStatus.NAMED, LocateStatus.FAILED):
         return {}
-    said = [one.said for one in entries(found) if one.status is SuspectStatus.NAMED]
+    said = [one.said for one in items(found) if one.tone is Tone.BAD]
     judged = {}
     for name in named_nodes(found):
         own = [text[len(name) :].lstrip(": ") for text in said if text.startswith((f"{name}:", f"{name} "))]

@@ -1,28 +1,37 @@
-"""What a person sees of a result, without the form in which it is shown: tables whose cells carry their status."""
+"""What a person sees of a result, without the form in which it is shown: a sentence, tables, items and figures.
+
+A module of ``clusterctl.views`` makes a view of a result. ``report.text`` and ``report.html`` show any view.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+
+from clusterctl.documents.evidence import Fault
 
 
 class Tone(str, Enum):
-    """Tell how a cell is to be seen; pages and terminals choose the colour."""
+    """Tell how a cell or an item is to be seen; pages and terminals choose the colour."""
 
     PLAIN = ""
     GOOD = "good"
+    OPEN = "open"
     BAD = "bad"
     FAINT = "faint"
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value as text; ``more`` is what only the terminal shows beside it."""
+    """One value as text; ``more`` is what only the terminal shows beside it, ``title`` a page's tooltip."""
 
     text: str
     tone: Tone = Tone.PLAIN
     more: str = ""
+    title: str = ""
+    shade: str = ""
+    """The colour of a cell of a heat map, as a class of the style sheet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,10 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     groups: tuple[str, str] | None = None
     """The names of two equal groups of columns, the second of which begins at the last ``time us``."""
+    style: str = "figures wrapped"
+    """The classes of the style sheet: ``figures`` of numbers, ``plain`` of words, or ``heat``."""
+    title: str = ""
+    note: str = ""
 
     def on_page(self) -> Table:
         """Return the columns in the order of a page."""
@@ -56,8 +69,74 @@ class Table:
         return self._of([index for index, head in enumerate(self.heads) if head.on_terminal])
 
     def _of(self, columns: Sequence[int]) -> Table:
-        return Table(
-            tuple(self.heads[index] for index in columns),
-            tuple(tuple(row[index] for index in columns) for row in self.rows),
-            self.groups,
+        return replace(
+            self,
+            heads=tuple(self.heads[index] for index in columns),
+            rows=tuple(tuple(row[index] for index in columns) for row in self.rows),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that was found: what it is, and why."""
+
+    tone: Tone
+    said: str
+    why: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> str:
+        """Return the lines on the terminal; further lines of a text are indented, as those that say why."""
+        return "\n".join([self.said, *self.why]).replace("\n", "\n    ")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a view: items, lines or tables; ``closed`` tables open at a click.
+
+    A page has room for more than a terminal, and shows in its head what a terminal prints as a line.
+    """
+
+    title: str
+    items: tuple[Item, ...] = ()
+    lines: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    closed: tuple[Table, ...] = ()
+    summary: str = ""
+    """What a page says of closed tables."""
+    before: str = ""
+    """A sentence below the title."""
+    after: tuple[str, ...] = ()
+    """Sentences at the end."""
+    on_page: bool = True
+    on_terminal: bool = True
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to show."""
+        return not (self.items or self.lines or self.tables or self.closed)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One main figure with its label, unit and note."""
+
+    label: str
+    value: str
+    unit: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One result: its run, its verdict in a word, its main figures, its failures, and its blocks."""
+
+    title: str
+    run: str
+    began: str
+    """The start as text."""
+    word: str
+    tone: Tone
+    tiles: tuple[Tile, ...]
+    failures: tuple[Fault, ...]
+    blocks: tuple[Block, ...]

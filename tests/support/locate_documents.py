@@ -7,10 +7,12 @@ from simulated_pairs import SimulatedFleet
 from clusterctl.benchmarks.locate import Located
 from clusterctl.documents.kinds import Effect
 from clusterctl.launch.locate import LocateRun
-from clusterctl.report.html import locate_page
+from clusterctl.report.html import of_view as html
+from clusterctl.report.text import of_view as plain
 from clusterctl.results import locate as results
 from clusterctl.trust.health import HealthEvent
 from clusterctl.trust.node_differences import NodeDifference
+from clusterctl.views import locate
 from clusterctl.workloads.locate.fleet import RankFleet
 
 LINK = NodeDifference("n3", "PCIe link of mlx5_1", "16 GT/s x8", "32 GT/s x16")
@@ -35,4 +37,8 @@ def document(*args, **more):
 
 
 def page(found, history=()):
-    return locate_page.render(found, began="2026-11-24 12:00 UTC", history=history)
+    return html.render(locate.view(found, history))
+
+
+def text(found, history=()):
+    return plain.render(locate.view(found, history))

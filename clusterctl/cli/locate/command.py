@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from clusterctl.launch.base import LaunchPlan
     from clusterctl.launch.locate import LocateRun
     from clusterctl.launch.request import Request
+    from clusterctl.report.view import View
     from clusterctl.rundir import RunDir
 
 _TIMEOUT_S = 300.0
@@ -105,10 +105,11 @@ def locate(
     from clusterctl.launch import choose
     from clusterctl.launch import locate as launching
     from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
-    from clusterctl.report.text import locate as report
+    from clusterctl.report.text import of_view
     from clusterctl.results import locate as results
     from clusterctl.results import locate_history
     from clusterctl.rundir import default_root
+    from clusterctl.views import locate as locate_view
 
     runs = runs or default_root(inventory)
     cli.require_seconds(timeout_s)
@@ -126,14 +127,15 @@ def locate(
         document = document.model_copy(update={"cause": cause})
     run.write("results", document.document())
     told = locate_history.lines(locate_history.before(runs, document))
+    view = locate_view.view(document, told)
     if as_json:
         console.emit_json(document.document())
     else:
-        console.data("\n".join([report.text(document), *told]), look="locate", wrap=True)
+        console.data(of_view.render(view), look="locate", wrap=True)
     if hostfile_without is not None and (found.located.verdict is not None or found.apart.nodes):
         _write_hostfile(hostfile_without, session, document)
     if html is not None:
-        _write_page(html, document, told)
+        _write_page(html, view)
     _say_failures(run, found, document.cause, session)
     draining.apply(drain, draining.of_locate(document), run.id, as_json=as_json)
     raise typer.Exit(results.exit_code(found))
@@ -208,12 +210,9 @@ def _write_hostfile(path: Path, session: Session, document: Locate) -> None:
     report_files.write(path, hostfile.render(kept, comment=f"{named} in run {document.run}"))
 
 
-def _write_page(path: Path, document: Locate, history: Sequence[str]) -> None:
-    from clusterctl import run_ids
+def _write_page(path: Path, view: View) -> None:
     from clusterctl.cli import report_files
-    from clusterctl.report.html import locate_page
+    from clusterctl.report.html import of_view
 
-    began = run_ids.started_at(document.run)
-    text = began.strftime("%Y-%m-%d %H:%M UTC") if began is not None else ""
-    report_files.write(path, locate_page.render(document, began=text, history=history))
+    report_files.write(path, of_view.render(view))
     console.talk(f"report: {path}")

@@ -80,11 +80,11 @@ def show(run: cli.RunArgument, runs: cli.RunsOption = None, as_json: cli.JsonOpt
     """Show one run: its outcome, its nodes, and what was done on them."""
     from clusterctl.documents.runs import ShownRun
     from clusterctl.report.text import runs as stored
-    from clusterctl.report.text import shown_run
     from clusterctl.results import folders
     from clusterctl.results.damage import read_as_stored
     from clusterctl.rundir import RunDir
     from clusterctl.runs import outcome
+    from clusterctl.views import runs as shown_run
 
     folder = RunDir.open(run, runs)
     entry, result, undone = outcome.listed(folder), outcome.result(folder), outcome.undone_by(folder)

@@ -20,9 +20,9 @@ from clusterctl.foreign import NotUnderstood, decimal
 from clusterctl.inventory import nodeset
 from clusterctl.report.html import page, strip
 from clusterctl.report.html.fleet_page import VerdictCell, matrix, rows_of_nodes
-from clusterctl.report.html.run_page import Tile
 from clusterctl.report.text.accept import OPEN, WORDS, source_of
 from clusterctl.report.text.folding import Kinds
+from clusterctl.report.view import Tile
 from clusterctl.wording import counted
 
 SYMBOLS = {

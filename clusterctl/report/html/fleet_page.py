@@ -10,11 +10,11 @@ from clusterctl.documents.kinds import VerdictOwner
 from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.html import page
-from clusterctl.report.html.run_page import Tile
 from clusterctl.report.text.failures import add_message, folded_hint
 from clusterctl.report.text.folding import Kinds
 from clusterctl.report.text.next_step import NextStep, next_lines, ready_line
 from clusterctl.report.verdict_order import in_order, sentence
+from clusterctl.report.view import Tile
 from clusterctl.wording import counted, some
 
 SYMBOLS = {"unmet": "✕", "fixable": "+", "unknown": "?", "met": "✓", "not-applicable": "–"}

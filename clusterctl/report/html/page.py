@@ -55,7 +55,7 @@ def breakable(text: str) -> Markup:
 
 def classes(cell: Cell, head: Head) -> str:
     """Return the style sheet's classes of a cell in a column."""
-    return " ".join(word for word in ("word" if head.words else "", cell.tone.value) if word)
+    return " ".join(word for word in ("word" if head.words else "", cell.tone.value, cell.shade) if word)
 
 
 def figure(value: float | None, digits: int = 2) -> str:

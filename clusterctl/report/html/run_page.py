@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pydantic import JsonValue
 
@@ -17,6 +16,7 @@ from clusterctl.report.html import bounds, page, topology, trust, variants
 from clusterctl.report.html.heat_map import of_proof
 from clusterctl.report.html.scale import duration
 from clusterctl.report.text.table import size
+from clusterctl.report.view import Tile
 from clusterctl.results.record import Record
 from clusterctl.wording import counted
 
@@ -28,16 +28,6 @@ _AS_THEY_ARE = {"nccl", "paths", "usage", "sharing", "refused"}
 
 # Longer names of variants do not fit into a heading.
 _LONGEST_TITLE = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One main figure with its label, unit and note."""
-
-    label: str
-    value: str
-    unit: str
-    note: str
 
 
 def render(record: Record) -> str:

@@ -6,11 +6,11 @@ import json
 
 import pytest
 from locate_documents import document as located
+from locate_documents import text
 
 from clusterctl.acceptance.outputs import records
 from clusterctl.benchmarks import locate, training
 from clusterctl.benchmarks.locate import Unlike
-from clusterctl.report.text import locate as locate_text
 from clusterctl.trust import usage
 from clusterctl.visible import one_line, one_line_texts
 
@@ -75,6 +75,6 @@ def test_a_failed_row_of_a_gpu_begins_no_further_line():
 
 def test_further_lines_of_a_device_are_indented_in_the_report():
     found = located(5, unlike=(Unlike(1, f"cpu\n{FORGED}", "cpu", 1),))
-    lines = locate_text.text(found).splitlines()
+    lines = text(found).splitlines()
     assert not any(line.startswith("node02") for line in lines), lines
     assert f"    {FORGED}" in "\n".join(lines)

@@ -6,13 +6,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from locate_documents import CRC, LINK, document, page, run_of
+from locate_documents import CRC, LINK, document, page, run_of, text
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.locate import Located, Unlike
 from clusterctl.benchmarks.locate_windows import LowWindow
 from clusterctl.documents.locate import EndsDiffer, LocateStatus, SuspectStatus
-from clusterctl.report.text import locate as report
 from clusterctl.results import locate as results
 from clusterctl.trust.dead_pairs import PairEnd, judge
 from clusterctl.trust.health import FleetHealth
@@ -48,7 +47,7 @@ from clusterctl.workloads.locate.fleet import RankFleet
     ],
 )  # fmt: skip
 def test_the_name_comes_first_and_below_it_what_the_tests_and_facts_show(found, lines):
-    head, *said = report.text(found).splitlines()
+    head, *said = text(found).splitlines()
     assert head.startswith("locate: ") and len(said) == len(lines), said
     assert all(re.fullmatch(line, one) for line, one in zip(lines, said, strict=True)), said
     drawn = page(found)
@@ -57,11 +56,11 @@ def test_the_name_comes_first_and_below_it_what_the_tests_and_facts_show(found, 
 
 def test_a_run_without_names_says_so_and_what_is_undecided():
     well = document(6)
-    assert report.text(well).splitlines()[1:2] == ["no node, rail or link was named as slow"]
+    assert text(well).splitlines()[1:2] == ["no node, rail or link was named as slow"]
     slow = document(6, bad={(2, 0): 0.3})
     open_one = slow.suspects[0].model_copy(update={"status": SuspectStatus.OPEN})
     again = slow.model_copy(update={"status": LocateStatus.NONE, "suspects": (open_one,)})
-    lines = report.text(again).splitlines()
+    lines = text(again).splitlines()
     assert lines[1] == "no node, rail or link was named as slow; run locate again to decide what is undecided"
     assert lines[2].startswith("n3: undecided, may be slow: ")
 
@@ -69,7 +68,7 @@ def test_a_run_without_names_says_so_and_what_is_undecided():
 def test_equal_rates_are_printed_once():
     found = document(2)
     rates = tuple(one.model_copy(update={"gbps": 0.579}) for one in found.rates)
-    last = report.text(found.model_copy(update={"rates": rates})).splitlines()[-1]
+    last = text(found.model_copy(update={"rates": rates})).splitlines()[-1]
     assert last.startswith("the link of the two nodes: 579 MB/s in each direction; with two nodes")
 
 
@@ -119,7 +118,7 @@ def test_a_node_that_reports_other_rates_than_its_partners_is_named_and_other_pa
         *(apart("n3", f"m{i}", None) for i in range(6)),
     ]
     found = document(6).model_copy(update={"ends_differ": tuple(pairs), "status": LocateStatus.NAMED})
-    lines = report.text(found).splitlines()
+    lines = text(found).splitlines()
     said = "n5: reports other rates than n[1-2], which agree with each other: 12 MB/s, not 25 MB/s"
     assert said in lines and results.named_nodes(found) == ("n5",)
     assert sum(": open: n3 reports 25 MB/s and " in line for line in lines) == 4

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from locate_documents import page, run_of
+from locate_documents import page, run_of, text
 
 from clusterctl.benchmarks.cpu_quota import QuotaUse, RankQuotas
 from clusterctl.documents.proof import Proof
 from clusterctl.report.text import health as health_lines
-from clusterctl.report.text import locate as report
 from clusterctl.results import locate as results
 from clusterctl.results import model
 from clusterctl.trust import cpu_quota
@@ -82,7 +81,7 @@ def _document(reports):
 def test_locate_names_the_node_and_its_cpu_first_and_leaves_it_out_of_the_hostfile():
     document = _document((FREE, FREE, held(), FREE))
     assert document.status.value == "named" and results.named_nodes(document) == ("n3",)
-    _, first, fix, *_ = report.text(document).splitlines()
+    _, first, fix, *_ = text(document).splitlines()
     assert first.startswith("n3 CPU: held back: a quota of 0.1 CPUs stopped rank 2 in 60 of 100 periods")
     assert fix == f"    {cpu_quota.FIX}" and "n3 CPU: held back" in page(document)
 
@@ -90,7 +89,7 @@ def test_locate_names_the_node_and_its_cpu_first_and_leaves_it_out_of_the_hostfi
 def test_a_quota_of_all_ranks_is_a_note_of_locate_and_names_no_node():
     document = _document((held(), held(), held(stopped_s=5.9), held()))
     assert document.status.value == "none" and results.named_nodes(document) == ()
-    _, verdict, first, *_ = report.text(document).splitlines()
+    _, verdict, first, *_ = text(document).splitlines()
     assert verdict == "no node, rail or link was named as slow"
     assert first.startswith(
         "note: equal CPU quotas held back every rank, on n[1-4]; most on n3: held back: a quota"

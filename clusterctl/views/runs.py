@@ -11,10 +11,11 @@ from clusterctl.documents.locate import Locate
 from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
-from clusterctl.report.text import locate
+from clusterctl.report.text import of_view
 from clusterctl.report.text.next_step import NextStep
 from clusterctl.report.text.run_list import named, said
 from clusterctl.report.text.table import columns
+from clusterctl.views import locate
 
 _BAD_VERDICTS = ("unmet", "unknown")
 
@@ -43,7 +44,7 @@ def summary(verb: str, document: Mapping[str, Any]) -> str:
         rows = [[one["name"], f"{one['address']}:{one['port']}"] for one in document.get("nodes") or ()]
         lines = _aligned([*rows, *([one["name"], one["error"]] for one in document.get("failed") or ())])
     elif verb == "locate":
-        lines = [locate.text(Locate.model_validate(document))]
+        lines = [of_view.render(locate.view(Locate.model_validate(document)))]
     elif verb == "preflight":
         lines = _aligned([[one["status"], one["name"], one["detail"]] for one in document["rungs"]])
     return "\n".join(lines)

@@ -1,10 +1,11 @@
-"""The screen of ``locate``: what is slow first, then what was cleared, then the range of all others."""
+"""The view of ``locate``: what is slow first, then what was cleared, then the range of all others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import statistics
+from collections.abc import Iterator, Sequence
 
+from clusterctl import run_ids
 from clusterctl.documents.locate import (
     Locate,
     LocateStatus,
@@ -15,7 +16,10 @@ from clusterctl.documents.locate import (
 )
 from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
-from clusterctl.report.text import locate_cause
+from clusterctl.report.view import Block, Cell, Head, Item, Table, Tile, Tone, View
+from clusterctl.results import locate as results
+from clusterctl.views import locate_cause, pair_matrix
+from clusterctl.views.pair_matrix import speed
 from clusterctl.wording import counted
 
 _MOST_PAIRS = 4
@@ -28,38 +32,109 @@ _MEASURES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LocateEntry:
-    """One thing that the report lists: how its confirmation ended (None: no suspect), what it is, and why."""
+_TONES = {
+    SuspectStatus.NAMED: Tone.BAD, SuspectStatus.OPEN: Tone.OPEN, SuspectStatus.CLEARED: Tone.GOOD
+}  # fmt: skip
+_PAIRS = (
+    "Bandwidth of both directions at once, the best of the first rounds. A slow node is slow with each partner; a slow "
+    "link is one cell."
+)
+_WORDS = {
+    LocateStatus.NONE: ("ok", Tone.GOOD),
+    LocateStatus.NAMED: ("slow", Tone.BAD),
+    LocateStatus.INCONCLUSIVE: ("inconclusive", Tone.OPEN),
+    LocateStatus.FAILED: ("failed", Tone.BAD),
+}
 
-    status: SuspectStatus | None
-    said: str
-    why: tuple[str, ...] = ()
 
-    @property
-    def lines(self) -> str:
-        """Return the lines on the terminal; further lines of a text are indented, as those that say why."""
-        return "\n".join([self.said, *self.why]).replace("\n", "\n    ")
+def view(found: Locate, history: Sequence[str] = ()) -> View:
+    """Return what people see of a run; ``history`` has the lines on earlier runs."""
+    failed = found.status is LocateStatus.FAILED
+    entries = [] if failed else items(found)
+    named = tuple(one for one in entries if one.tone is Tone.BAD)
+    others = tuple(one for one in entries if one.tone is not Tone.BAD)
+    shown, more = pair_matrix.matrices(found)
+    again = false_alarms(found)
+    blocks = (
+        Block("", lines=tuple(_head(found)), on_page=False),
+        _apart(found),
+        Block("Slow", items=named, after=tuple(history)),
+        Block("Undecided, cleared, and what concerns all nodes", items=others),
+        Block("", lines=() if failed else (_others(found),), on_page=False),
+        Block(
+            "Hardware during the run",
+            lines=tuple(locate_cause.health_of_others(found, () if failed else _described(found))),
+        ),
+        Block(
+            "Rates of pairs", tables=shown, closed=more, on_terminal=False,
+            summary=f"{counted(len(more), 'more rail')}, with nothing slow",
+            after=(_PAIRS, f"{again[:1].upper()}{again[1:]}."),
+        ),
+        _differences(found),
+    )  # fmt: skip
+    word, tone = _WORDS[found.status]
+    began = run_ids.started_at(found.run)
+    return View(
+        title=f"Locate \u00b7 {size(found)}",
+        run=found.run,
+        began=began.strftime("%Y-%m-%d %H:%M UTC") if began is not None else "",
+        word=word,
+        tone=tone,
+        tiles=tuple(_tiles(found)),
+        failures=found.failures,
+        blocks=tuple(one for one in blocks if not one.is_empty),
+    )
 
 
-def text(found: Locate) -> str:
-    """Return the report."""
+def _head(found: Locate) -> Iterator[str]:
+    """Yield what was measured, and the verdict of a run without names; two nodes cannot get one."""
     if found.status is LocateStatus.FAILED:
-        return "locate: no verdict, because the run failed"
-    lines = [f"locate: {size(found)}, {measured(found)}; {false_alarms(found)}"]
-    lines += _nothing_named(found)
-    lines += [one.lines for one in entries(found)]
-    lines.append(_others(found))
-    lines += locate_cause.health_of_others(found, _described(found))
-    return "\n".join(lines)
-
-
-def _nothing_named(found: Locate) -> Iterator[str]:
-    """Yield the verdict of a run without names; two nodes cannot get one."""
+        yield "locate: no verdict, because the run failed"
+        return
+    yield f"locate: {size(found)}, {measured(found)}; {false_alarms(found)}"
     if found.status is LocateStatus.NONE and found.nodes > 2:
         ends = [*(one.status for one in found.suspects), *(one.status for one in found.suspects_alone)]
         again = "; run locate again to decide what is undecided" if SuspectStatus.OPEN in ends else ""
         yield f"no node, rail or link was named as slow{again}"
+
+
+def _tiles(found: Locate) -> Iterator[Tile]:
+    names = results.named(found)
+    yield Tile("Slow", str(len(names)), "", ", ".join(names) or "no node, rail or link was named")
+    if found.rates:
+        value, _, unit = speed(statistics.median(one.gbps for one in found.rates)).partition(" ")
+        yield Tile("Median rate", value, unit, "best rate of a rank, each direction")
+    yield Tile("Pair rounds", str(found.rounds), "", f"and {found.windows} windows of each rank alone")
+    how = f"{found.library or 'no library'}, {found.launcher or 'no launcher'}"
+    yield Tile("Time", f"{found.duration_s:.0f}", "s", how)
+
+
+def _apart(found: Locate) -> Block:
+    """Return the pairs that ran alone after a launch of all nodes failed."""
+    pairs = found.apart.pairs if found.apart is not None else ()
+    works = nodeset.fold(sorted({node for one in pairs if one.why is None for node in one.nodes}))
+    before = "The launch of all nodes named none, so pairs of nodes ran as launches of their own."
+    rows = tuple((Cell(", ".join(one.nodes)), Cell(one.why, Tone.BAD)) for one in pairs if one.why)
+    table = Table((Head("nodes"), Head("outcome")), rows, style="plain", title="Pairs of nodes alone")
+    return Block(
+        "Pairs of nodes alone",
+        tables=(table,) if pairs else (),
+        before=before + (f" In some pair these nodes worked: {works}." if works else ""),
+        on_terminal=False,
+    )
+
+
+def _differences(found: Locate) -> Block:
+    heads = (Head("node"), Head("fact"), Head("here"), Head("others"))
+    rows = tuple(
+        (Cell(one.node), Cell(one.fact), Cell(one.value), Cell(one.others)) for one in found.differences
+    )
+    return Block(
+        "Facts that differ on named nodes",
+        tables=(Table(heads, rows, style="plain", title="Facts that differ on named nodes"),) if rows else (),
+        before="Reasons to look at, not proofs.",
+        on_terminal=False,
+    )
 
 
 def size(found: Locate) -> str:
@@ -84,22 +159,22 @@ def rails_of(found: Locate) -> int:
     return 1 + max((one.place for one in found.rates), default=0)
 
 
-def entries(found: Locate) -> list[LocateEntry]:
+def items(found: Locate) -> list[Item]:
     """Return what was found: what is slow first, then what is undecided or was cleared, then what concerns all."""
     rails, listed = rails_of(found), _held_back(found)
     for status in (SuspectStatus.NAMED, SuspectStatus.OPEN, SuspectStatus.CLEARED):
         listed += [_alone(one, found, rails) for one in found.suspects_alone if one.status is status]
         listed += [_pairs(one, found, rails) for one in found.suspects if one.status is status]
     listed += [
-        LocateEntry(SuspectStatus.NAMED, _sometimes(one, rails))
+        Item(Tone.BAD, _sometimes(one, rails))
         for one in found.sometimes_slow
         if one.node not in _named(found)
     ]
     listed += _ends_differ(found, rails)
-    return listed + [LocateEntry(None, line) for line in _of_all(found)]
+    return listed + [Item(Tone.PLAIN, line) for line in _of_all(found)]
 
 
-def _ends_differ(found: Locate, rails: int) -> Iterator[LocateEntry]:
+def _ends_differ(found: Locate, rails: int) -> Iterator[Item]:
     """Yield the nodes that report other rates than their partners, then the pairs in which either node may be wrong."""
     by_fault = grouped((one.at_fault, one) for one in found.ends_differ)
     for node, pairs in by_fault.items():
@@ -113,23 +188,23 @@ def _ends_differ(found: Locate, rails: int) -> Iterator[LocateEntry]:
             f"which agree with each other: {speed(own)}, not {speed(other)}"
         )
         why = "a rank that is disturbed after each message, or one that reports false rates: its pairs do not count"
-        yield LocateEntry(SuspectStatus.NAMED, said, (why,))
+        yield Item(Tone.BAD, said, (why,))
     unknown = by_fault.get(None, [])
     for one in unknown[:_MOST_PAIRS]:
-        yield LocateEntry(
-            SuspectStatus.OPEN,
+        yield Item(
+            Tone.OPEN,
             f"{one.nodes[0]} - {one.nodes[1]}{_rail(one.place, one.interface, rails)}: open: {one.nodes[0]} reports "
             f"{speed(one.gbps[0])} and {one.nodes[1]} {speed(one.gbps[1])}, so this pair does not count",
         )
     if len(unknown) > _MOST_PAIRS:
         more = counted(len(unknown) - _MOST_PAIRS, "more pair")
-        yield LocateEntry(SuspectStatus.OPEN, f"{more} whose ends report different rates (--json lists them)")
+        yield Item(Tone.OPEN, f"{more} whose ends report different rates (--json lists them)")
 
 
-def _held_back(found: Locate) -> list[LocateEntry]:
+def _held_back(found: Locate) -> list[Item]:
     """Return the nodes that a CPU quota held back; one entry without a name if the quota is that of all ranks."""
     named = [
-        LocateEntry(SuspectStatus.NAMED, f"{one.node} {one.device}: {one.what}", (one.fix,))
+        Item(Tone.BAD, f"{one.node} {one.device}: {one.what}", (one.fix,))
         for one in found.held_back
         if one.named
     ]
@@ -138,7 +213,7 @@ def _held_back(found: Locate) -> list[LocateEntry]:
         return named
     nodes, longest = nodeset.fold({one.node for one in common}), max(common, key=lambda one: one.stopped_s)
     said = f"note: equal CPU quotas held back every rank, on {nodes}; most on {longest.node}: {longest.what}"
-    return [*named, LocateEntry(None, said, (longest.fix,))]
+    return [*named, Item(Tone.PLAIN, said, (longest.fix,))]
 
 
 def _of_all(found: Locate) -> Iterator[str]:
@@ -181,10 +256,6 @@ def _loss(ratio: float) -> str:
     return f"{100 * (1 - ratio):.0f} % slower"
 
 
-def speed(gbps: float) -> str:
-    return f"{gbps:.3g} GB/s" if gbps >= 1 else f"{1000 * gbps:.3g} MB/s"
-
-
 def _described(found: Locate) -> set[str]:
     """Return the nodes below whose name the report says why."""
     alone = {one.node for one in found.suspects_alone if one.status is SuspectStatus.NAMED}
@@ -208,31 +279,31 @@ def _rail(place: int, interface: str | None, rails: int) -> str:
     return f"{name} ({interface})" if interface and rails > 1 else name
 
 
-def _alone(one: SuspectAlone, found: Locate, rails: int) -> LocateEntry:
+def _alone(one: SuspectAlone, found: Locate, rails: int) -> Item:
     who = f"{one.node}{_rail(one.place, None, rails)}"
     what = _MEASURES.get(one.measure, one.measure)
     if one.status is SuspectStatus.CLEARED:
         said = f"{who}: cleared: {what} was slow at first, and not in {one.windows} windows"
-        return LocateEntry(one.status, said)
+        return Item(_TONES[one.status], said)
     how = "slow" if one.status is SuspectStatus.NAMED else "undecided, may be slow"
     said = f"{who}: {how} alone: {what} {_loss(one.ratio)} than its peers (chance {one.chance:.1g})"
     why = locate_cause.of_alone(one, found) if one.status is SuspectStatus.NAMED else ()
-    return LocateEntry(one.status, said, tuple(why))
+    return Item(_TONES[one.status], said, tuple(why))
 
 
-def _pairs(one: Suspect, found: Locate, rails: int) -> LocateEntry:
+def _pairs(one: Suspect, found: Locate, rails: int) -> Item:
     rail = _rail(one.place, one.interface, rails)
     who = f"{one.nodes[0]}{rail}" if len(one.nodes) == 1 else f"link {one.nodes[0]} - {one.nodes[1]}{rail}"
     if one.status is SuspectStatus.CLEARED:
         said = f"{who}: cleared: low in {one.low_with} of {one.partners} rounds, well in confirmation"
-        return LocateEntry(one.status, said)
+        return Item(_TONES[one.status], said)
     seen = f"low in {one.low_with} of {one.partners} rounds" if len(one.nodes) == 1 else "low each time"
     how = "slow" if one.status is SuspectStatus.NAMED else "undecided, may be slow"
     said = f"{who}: {how}: {_loss(one.ratio)} than pairs beside it, {seen} and in {one.confirmations} confirmations"
     said += f" (chance {one.chance:.1g})"
     if one.status is SuspectStatus.NAMED:
-        return LocateEntry(one.status, said, tuple(locate_cause.of_pairs(one, found, rails)))
-    return LocateEntry(one.status, said, tuple(locate_cause.of_unlike(one, found)))
+        return Item(_TONES[one.status], said, tuple(locate_cause.of_pairs(one, found, rails)))
+    return Item(_TONES[one.status], said, tuple(locate_cause.of_unlike(one, found)))
 
 
 def _others(found: Locate) -> str:
