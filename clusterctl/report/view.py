@@ -5,11 +5,12 @@ A module of ``clusterctl.views`` makes a view of a result. ``report.text`` and `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from clusterctl.documents.evidence import Fault
+from clusterctl.documents.kinds import ComparisonWord
 
 
 class Tone(str, Enum):
@@ -20,6 +21,15 @@ class Tone(str, Enum):
     OPEN = "open"
     BAD = "bad"
     FAINT = "faint"
+
+
+TONES = {
+    ComparisonWord.FASTER: Tone.GOOD,
+    ComparisonWord.SLOWER: Tone.BAD,
+    ComparisonWord.SAME: Tone.FAINT,
+    ComparisonWord.ONCE: Tone.FAINT,
+}
+"""How the outcome of a comparison is to be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +137,49 @@ class Tile:
     note: str
 
 
+class CaseEnd(str, Enum):
+    """Tell how a case ended, in the words of JUnit."""
+
+    PASSED = "passed"
+    FAILURE = "failure"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing that a CI server counts: how it ended, of which kind, why, and further text (``told``)."""
+
+    name: str
+    end: CaseEnd = CaseEnd.PASSED
+    kind: str = ""
+    message: str = ""
+    told: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The cases of one node or one run."""
+
+    name: str
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One gauge of a monitoring system in base units, with the labels of each sample."""
+
+    name: str
+    what: str
+    samples: tuple[tuple[Mapping[str, object], float], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class View:
-    """One result: its run, its verdict in a word, its main figures, its failures, and its blocks."""
+    """One result: its run, its verdict in a word, its main figures, its failures, and its blocks.
+
+    ``suites``, ``metrics`` and ``lines`` are what CI servers, monitoring systems and spreadsheets read of it.
+    """
 
     title: str
     run: str
@@ -140,3 +190,11 @@ class View:
     tiles: tuple[Tile, ...]
     failures: tuple[Fault, ...]
     blocks: tuple[Block, ...]
+    suites: tuple[Suite, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    lines: tuple[Mapping[str, object], ...] = ()
+    """The figures by column, one line for each message size or point."""
+    how: str = ""
+    """How it was measured, beside the run."""
+    series: str = ""
+    """What was measured: of several views of one series, only the newest is monitored."""

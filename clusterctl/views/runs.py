@@ -12,10 +12,12 @@ from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.text import of_view
+from clusterctl.report.text.failures import fault_lines
 from clusterctl.report.text.next_step import NextStep
 from clusterctl.report.text.run_list import named, said
 from clusterctl.report.text.table import columns
-from clusterctl.views import locate
+from clusterctl.results.record import Record
+from clusterctl.views import bench, locate
 
 _BAD_VERDICTS = ("unmet", "unknown")
 
@@ -32,6 +34,19 @@ def head(one: ListedRun, undone_by: Mapping[str, Sequence[str]] = MappingProxyTy
         "folder": one.folder,
     }
     return columns(("", ""), [[name, text] for name, text in lines.items() if text], left=(0, 1)).lstrip("\n")
+
+
+def shown(record: Record) -> str:
+    """Return one stored run as ``bench`` printed it, with its start, its label and its failures."""
+    summary = record.summary
+    labelled = f", {summary.label}" if summary.label else ""
+    return f"run {summary.run}, {summary.started_at}, {summary.status}{labelled}\n{measured(record)}"
+
+
+def measured(record: Record) -> str:
+    """Return the figures of one stored run as ``bench`` printed them, and its failures."""
+    view = bench.view(record)
+    return "\n".join([of_view.render(view), *fault_lines(view.failures)])
 
 
 def summary(verb: str, document: Mapping[str, Any]) -> str:

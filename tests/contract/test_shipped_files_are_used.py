@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import bench_views
 import locate_documents
 import pytest
 import yaml
@@ -28,7 +29,7 @@ from clusterctl.errors import InventoryError
 from clusterctl.inventory import load, schema
 from clusterctl.lab import node_engine, recipe
 from clusterctl.plan.model import NodePlan
-from clusterctl.report.html import accept_page, comparison_page, fleet_page, run_page
+from clusterctl.report.html import accept_page, comparison_page, fleet_page
 from clusterctl.requirements import rendering
 from clusterctl.requirements.catalog import ALL
 from clusterctl.results.comparison import compare
@@ -64,8 +65,8 @@ def _watch() -> Iterator[None]:
 def _reports() -> None:
     one, other = collective(), collective(H200_NP2, run="20261121T091500Z-bench-aaaa")
     for page in (
-        run_page.render(one),
-        run_page.render(slow_rank_training()),
+        bench_views.page(one),
+        bench_views.page(slow_rank_training()),
         fleet_page.render(sample_fleet(8).document, checked_at="", following=()),
         comparison_page.render(compare([one, other]), [one, other]),
         accept_page.render(sample_acceptance()),

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import bench_documents
+import bench_views
 import chromium as browsers
 import locate_documents
 import pytest
@@ -15,7 +16,7 @@ from topology_documents import four_nodes
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.documents.evidence import GpuDirectNode
-from clusterctl.report.html import comparison_page, fleet_page, run_page
+from clusterctl.report.html import comparison_page, fleet_page
 from clusterctl.report.text.next_step import NextStep
 from clusterctl.results.comparison import compare
 from clusterctl.trust import gpudirect
@@ -48,7 +49,7 @@ def with_variants():
             for row in record.result.rows
         ]  # fmt: skip
         variants.append(bench_documents.variant(name, rows=rows, repeats=3))
-    return run_page.render(replace(record, document={**record.document, "variants": variants}))
+    return bench_views.page(replace(record, document={**record.document, "variants": variants}))
 
 
 def repeats(median):
@@ -80,7 +81,7 @@ def judged():
         "below": [below],
     }
     record.document["proof"].update(gpudirect=proof.model_dump(mode="json"), baseline=baseline)
-    return run_page.render(replace(record, summary=replace(record.summary, status="below-baseline")))
+    return bench_views.page(replace(record, summary=replace(record.summary, status="below-baseline")))
 
 
 def among_neighbours():
@@ -92,7 +93,7 @@ def among_neighbours():
         for r in range(32)
     ]  # fmt: skip
     record.document["proof"]["neighbours"] = {"size_bytes": 64 << 20, "ranks": ranks}
-    return run_page.render(record)
+    return bench_views.page(record)
 
 
 def fleet(count):
@@ -107,13 +108,13 @@ def with_topology():
     """Return a run on four nodes. One node has a slow card, and the rings and trees are open."""
     record = collective()
     record.document["proof"]["topology"] = four_nodes().model_dump(mode="json")
-    return run_page.render(record).replace("<details>", "<details open>")
+    return bench_views.page(record).replace("<details>", "<details open>")
 
 
 PAGES = {
-    "sweep": lambda: run_page.render(collective()),
-    "training": lambda: run_page.render(slow_rank_training()),
-    "failed": lambda: run_page.render(failed()),
+    "sweep": lambda: bench_views.page(collective()),
+    "training": lambda: bench_views.page(slow_rank_training()),
+    "failed": lambda: bench_views.page(failed()),
     "comparison": compared,
     "variants": with_variants,
     "judged": judged,

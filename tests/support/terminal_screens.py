@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_views
 from result_documents import collective, training
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
@@ -93,12 +94,8 @@ def plan(columns: int = COLUMNS) -> str:
 
 def bench(_columns: int = COLUMNS) -> str:
     """Return ``clusterctl bench`` of a collective, as four H200 measured it."""
-    from clusterctl.documents.bench import BenchResult
-    from clusterctl.report.text.bench import render
-
-    result = BenchResult.model_validate(collective().document)
     return _typed("clusterctl bench --collective all_reduce -np 4 -b 1K -e 1G -f 4") + painted(
-        render(result), "result"
+        bench_views.text(collective()), "result"
     )
 
 

@@ -151,6 +151,8 @@ def _write_reports(
     junit: Path | None,
     prometheus: Path | None,
 ) -> None:
+    from clusterctl.views import accept as view
+
     if html is not None:
         from clusterctl.report.html import accept_page
 
@@ -158,15 +160,15 @@ def _write_reports(
             report_files.write(html, accept_page.render(found))
             console.talk(f"report: {html}")
     if junit is not None:
-        from clusterctl.report import accept_junit
+        from clusterctl.report import junit as written
 
         with reports.of(junit):
-            report_files.write(junit, accept_junit.render(found))
+            report_files.write(junit, written.render("clusterctl accept", view.suites(found)))
     if prometheus is not None:
-        from clusterctl.report import accept_prometheus
+        from clusterctl.report import prometheus as monitored
 
         with reports.of(prometheus):
-            report_files.write(prometheus, accept_prometheus.render(found))
+            report_files.write(prometheus, monitored.render(view.metrics(found)))
 
 
 def _write_hostfile(path: Path, inventory: Inventory, found: Accept) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from clusterctl.documents.bench import BenchResult
     from clusterctl.launch.request import Request
+    from clusterctl.results.record import Record
 
 
 class Output(str, Enum):
@@ -38,11 +38,11 @@ def require_possible(output: Output, request: Request, *, as_json: bool, compare
         )
 
 
-def render(result: BenchResult, output: Output) -> str:
+def render(record: Record, output: Output) -> str:
     """Return the text for stdout."""
-    from clusterctl.report.text import bench as table
-    from clusterctl.report.text import horovod
+    from clusterctl.report.text import horovod, of_view
+    from clusterctl.views import bench
 
-    if output is Output.horovod and result.points:
-        return horovod.render(result)
-    return table.render(result)
+    if output is Output.horovod and record.result.points:
+        return horovod.render(record.result)
+    return of_view.render(bench.view(record))

@@ -23,28 +23,25 @@ def write(
 
     The result of the run stays stored either way. Several runs have a page each, whose name ends with the run's id.
     """
+    from clusterctl.views import bench
+
+    views = [bench.view(record) for record in records]
     try:
         if html is not None:
             from clusterctl.report.html import run_page
 
-            for record in records:
+            for record, view in zip(records, views, strict=True):
                 page = html
                 if len(records) > 1:
                     page = html.with_name(f"{html.stem}-{record.summary.run}{html.suffix}")
-                report_files.write(page, run_page.render(record))
+                report_files.write(page, run_page.render(record, view))
                 console.talk(f"report: {page}")
-        if junit is not None:
-            from clusterctl.report import bench_junit
-
-            report_files.write(junit, bench_junit.render(records))
-        if csv is not None:
-            from clusterctl.report import bench_csv
-
-            report_files.write(csv, bench_csv.render(records))
-        if prometheus is not None:
-            from clusterctl.report import bench_prometheus
-
-            report_files.write(prometheus, bench_prometheus.render(records))
+        forms: tuple[tuple[Path | None, bench.Form], ...] = (
+            (junit, "junit"), (csv, "csv"), (prometheus, "prometheus")
+        )  # fmt: skip
+        for path, form in forms:
+            if path is not None:
+                report_files.write(path, bench.form(form, views))
     except ConfigError as error:
         console.talk(f"error: {error.message}")
         return error.exit_code

@@ -27,18 +27,23 @@ class CheckReports:
 
     def write(self, judged: Judged, following: Sequence[NextStep], *, strict: bool) -> None:
         """Write the requested files; ``following`` are the commands to type next."""
+        from clusterctl.documents.check import Check
+        from clusterctl.views import check as view
+
         reports = report_files.EachReport()
+        checked = Check.model_validate(judged.document)
         if self.junit is not None:
             from clusterctl.report import junit
 
             with reports.of(self.junit):
-                report_files.write(self.junit, junit.render(judged.document, strict=strict))
+                suites = view.suites(checked, strict=strict)
+                report_files.write(self.junit, junit.render("clusterctl check", suites))
         if self.prometheus is not None:
             from clusterctl.report import prometheus
 
             with reports.of(self.prometheus):
-                text = prometheus.render(judged.document, checked_at_s=time.time())
-                report_files.write(self.prometheus, text)
+                metrics = view.metrics(checked, checked_at_s=time.time())
+                report_files.write(self.prometheus, prometheus.render(metrics))
         if self.html is not None:
             from clusterctl.report.html import fleet_page
 

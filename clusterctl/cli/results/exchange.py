@@ -80,17 +80,13 @@ def _readable(results: Store, choice: RunFilter, kind: Format) -> list[Record]:
 
 
 def _rendered(kind: Format, records: Sequence[Record]) -> str:
-    from clusterctl.report import bench_csv, bench_junit, bench_prometheus
-    from clusterctl.report.text import runs as run_list
+    if kind is Format.json:
+        from clusterctl.report.text import runs as run_list
 
-    if kind is Format.csv:
-        return bench_csv.render(records)
-    if kind is Format.prometheus:
-        return bench_prometheus.render(records)
-    if kind is Format.junit:
-        return bench_junit.render(records)
+        return json_text.in_ascii(run_list.exported(records), indent=1) + "\n"
+    from clusterctl.views import bench
 
-    return json_text.in_ascii(run_list.exported(records), indent=1) + "\n"
+    return bench.form(kind.value, [bench.view(record) for record in records])
 
 
 def import_runs(

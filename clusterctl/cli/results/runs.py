@@ -100,9 +100,10 @@ def show(
     as_json: cli.JsonOption = False,
 ) -> None:
     """Show one stored run, or write its HTML page."""
-    from clusterctl.report.text import runs as run_list
     from clusterctl.results.damage import read_as_stored
     from clusterctl.results.store import Store
+    from clusterctl.views import bench
+    from clusterctl.views import runs as stored
 
     report_files.refuse_unwritable(html)
     with Store.open(runs, make=False) as results:
@@ -112,8 +113,8 @@ def show(
         if html is not None:
             from clusterctl.report.html import run_page
 
-            page = run_page.render(record)
-        text = None if as_json else run_list.shown(record)
+            page = run_page.render(record, bench.view(record))
+        text = None if as_json else stored.shown(record)
     if html is not None and page is not None:
         report_files.write(html, page)
     if text is None:

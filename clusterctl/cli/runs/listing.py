@@ -79,7 +79,6 @@ def began(run: str) -> str:
 def show(run: cli.RunArgument, runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
     """Show one run: its outcome, its nodes, and what was done on them."""
     from clusterctl.documents.runs import ShownRun
-    from clusterctl.report.text import runs as stored
     from clusterctl.results import folders
     from clusterctl.results.damage import read_as_stored
     from clusterctl.rundir import RunDir
@@ -93,7 +92,7 @@ def show(run: cli.RunArgument, runs: cli.RunsOption = None, as_json: cli.JsonOpt
         return
     with read_as_stored(entry.run, folder.path):
         if entry.verb == "bench" and result is not None:
-            more = stored.measured(folders.read(folder.path))
+            more = shown_run.measured(folders.read(folder.path))
         else:
             more = "" if result is None else shown_run.summary(entry.verb, result)
     console.data("\n\n".join(part for part in (shown_run.head(entry, undone), more) if part))

@@ -9,10 +9,9 @@ import jinja2
 from markupsafe import Markup
 
 from clusterctl import __version__, resources
-from clusterctl.report.bench_table import TONES
 from clusterctl.report.html import chart
 from clusterctl.report.text.table import noise_share, size
-from clusterctl.report.view import Cell, Head
+from clusterctl.report.view import TONES, Cell, Head
 from clusterctl.visible import visible
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from clusterctl.documents.results import ExportedRun, Results, ResultsExport, StoredRun
 from clusterctl.foreign import json_value
-from clusterctl.report.text import bench as bench_table
-from clusterctl.report.text.failures import fault_lines
 from clusterctl.report.text.run_list import age
 from clusterctl.report.text.table import columns, fits, with_notes
 from clusterctl.results.record import Record, Summary
@@ -81,19 +79,6 @@ def _ran_on(row: Sequence[str]) -> str:
     library, launcher, ranks, nodes, hardware = row[3], row[4], row[5], row[6], row[9]
     label = f"; {row[10]}" if row[10] else ""
     return f"{library}, {launcher}, ranks {ranks}, nodes {nodes}, {hardware}{label}"
-
-
-def shown(record: Record) -> str:
-    """Return one stored run as ``bench`` printed it, with its start, its label and its failures."""
-    summary = record.summary
-    labelled = f", {summary.label}" if summary.label else ""
-    return f"run {summary.run}, {summary.started_at}, {summary.status}{labelled}\n{measured(record)}"
-
-
-def measured(record: Record) -> str:
-    """Return the figures of one stored run as ``bench`` printed them, and its failures."""
-    result = record.result
-    return "\n".join([bench_table.render(result), *fault_lines(result.proof.failures or ())])
 
 
 def exported(records: Sequence[Record]) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from sample_acceptance import sample_acceptance
 from clusterctl.acceptance.document import exit_code
 from clusterctl.acceptance.model import RowStatus, Tier
 from clusterctl.documents.accept import AcceptRowTitle
-from clusterctl.report import accept_junit, accept_prometheus
+from clusterctl.report import junit, prometheus
 from clusterctl.report.html import accept_page, strip
 from clusterctl.report.text import accept as screen
+from clusterctl.views import accept
 
 FOUND = sample_acceptance()
 
@@ -82,14 +83,14 @@ def test_every_threshold_on_the_screen_has_its_source():
 
 
 def test_junit_counts_failures_errors_and_warnings():
-    root = ElementTree.fromstring(accept_junit.render(FOUND))
+    root = ElementTree.fromstring(junit.render("clusterctl accept", accept.suites(FOUND)))
     assert (root.get("failures"), root.get("errors")) == ("2", "2")
     disk = root.find("testsuite[@name='gpu02']/testcase[@name='disk']/system-out")
     assert disk is not None and disk.text is not None and disk.text.startswith("warning: read_mb_per_s")
 
 
 def test_prometheus_has_a_sample_for_each_value():
-    lines = accept_prometheus.render(FOUND).splitlines()
+    lines = prometheus.render(accept.metrics(FOUND)).splitlines()
     assert 'clusterctl_accept_node{node="gpu03"} 0' in lines
     assert 'clusterctl_accept_row{node="gpu03",row="gpu-gemm",status="fail"} 1' in lines
     assert sum(line.startswith("clusterctl_accept_value{") for line in lines) == 7 * 8 + 6

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import datetime, timezone
 
+import bench_views
 import pytest
 from bench_documents import with_rows
 from junitparser import Failure, JUnitXml
@@ -13,7 +14,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from result_documents import collective, slow_rank_training, training
 
 from clusterctl.benchmarks.base import Fault, FaultKind
-from clusterctl.report import bench_csv, bench_junit, bench_prometheus
 from clusterctl.report.text import runs as run_list
 
 FAULT = Fault(FaultKind.RANK_DIED, "rank 1 died of signal 9", 1, "gpu2", "see its log")
@@ -26,7 +26,7 @@ def hostile(record, text=HOSTILE):
 
 def samples(records):
     found = {}
-    for one in text_string_to_metric_families(bench_prometheus.render(records)):
+    for one in text_string_to_metric_families(bench_views.prometheus(*records)):
         for sample in one.samples:
             place = (sample.name, tuple(sorted(sample.labels.items())))
             assert place not in found, "a series must have one sample"
@@ -40,7 +40,7 @@ def by_name(found, name):
 
 def test_csv_has_every_figure_in_its_column():
     record = collective()
-    lines = list(csv.DictReader(io.StringIO(bench_csv.render([record, slow_rank_training()]))))
+    lines = list(csv.DictReader(io.StringIO(bench_views.csv(record, slow_rank_training()))))
     assert len(lines) == 11 + 4
     for line, row in zip(lines, record.result.rows, strict=False):
         assert (int(line["size_bytes"]), int(line["wrong"])) == (row.size_bytes, row.wrong)
@@ -55,7 +55,7 @@ def test_csv_has_every_figure_in_its_column():
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", HOSTILE])
 def test_csv_holds_no_formula_and_stays_one_line_a_figure(text):
-    rendered = bench_csv.render([hostile(collective(), text)])
+    rendered = bench_views.csv(hostile(collective(), text))
     lines = list(csv.DictReader(io.StringIO(rendered)))
     assert len(lines) == 11
     assert not lines[0]["hardware"].startswith(("=", "+", "-", "@", "\t"))
@@ -65,7 +65,7 @@ def test_csv_holds_no_formula_and_stays_one_line_a_figure(text):
 def test_a_run_without_figures_has_a_line_of_its_own():
     record = collective()
     empty = replace(record, document=with_rows(record.document, []))
-    (line,) = csv.DictReader(io.StringIO(bench_csv.render([empty])))
+    (line,) = csv.DictReader(io.StringIO(bench_views.csv(empty)))
     assert line["run"] == record.summary.run and line["size_bytes"] == ""
 
 
@@ -112,7 +112,7 @@ def test_prometheus_survives_hostile_words():
 
 
 def test_junit_has_a_case_for_what_went_wrong():
-    text = bench_junit.render([collective(), collective("crashed-without-summary", faults=[FAULT])])
+    text = bench_views.junit(collective(), collective("crashed-without-summary", faults=[FAULT]))
     good, bad = JUnitXml.fromstring(text.encode())
     assert (good.tests, good.failures, bad.tests, bad.failures) == (1, 0, 1, 1)
     (case,) = bad
@@ -125,13 +125,13 @@ def test_junit_has_a_case_for_what_went_wrong():
 def test_junit_fails_a_run_below_its_baseline():
     record = collective()
     below = replace(record, summary=replace(record.summary, status="below-baseline"))
-    (suite,) = JUnitXml.fromstring(bench_junit.render([below]).encode())
+    (suite,) = JUnitXml.fromstring(bench_views.junit(below).encode())
     (case,) = suite
     assert case.result[0].message == "the run is below-baseline"
 
 
 def test_junit_survives_hostile_words():
-    (suite,) = JUnitXml.fromstring(bench_junit.render([hostile(collective())]).encode())
+    (suite,) = JUnitXml.fromstring(bench_views.junit(hostile(collective())).encode())
     assert suite.tests == 1
 
 

@@ -1,9 +1,10 @@
 """The expected bandwidth on a page: its line in the chart, its words, and loud ones for what is not as it should be."""
 
+import bench_views
 import pytest
 from result_documents import H200_NP2, collective
 
-from clusterctl.report.html import bounds, comparison_page, run_page
+from clusterctl.report.html import bounds, comparison_page
 from clusterctl.results.comparison import compare
 from clusterctl.results.record import result_of
 from clusterctl.trust import expectation
@@ -25,7 +26,7 @@ def test_the_expected_bandwidth_is_a_line_and_a_sentence():
     assert bounds.sentence(record.result.proof.expected).startswith(
         "As expected. 355.5 GB/s are 96.9 % of the expected bandwidth"
     )
-    page = run_page.render(record)
+    page = bench_views.page(record)
     assert page.count('class="reference"') == 5  # two drawings on each of two scales, and the legend
     assert '<p class="note">As expected.' in page and "96.9" in page
 
@@ -42,7 +43,7 @@ def test_what_is_not_as_it_should_be_is_said_loudly(links, words, names):
     record = expected(collective(), links=links)
     assert bounds.sentence(record.result.proof.expected).startswith(words)
     assert [name.split()[0] for name, _ in bounds.lines(record)] == names
-    assert f'<p class="caution">{words}' in run_page.render(record)
+    assert f'<p class="caution">{words}' in bench_views.page(record)
 
 
 def test_what_is_not_known_is_said_and_not_drawn():

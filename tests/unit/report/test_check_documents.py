@@ -12,11 +12,13 @@ from junitparser import Error, JUnitXml, Skipped
 from junitparser import Failure as JUnitFailure
 from prometheus_client.parser import text_string_to_metric_families
 
+from clusterctl.documents.check import Check
 from clusterctl.facts.drift import Deviation
 from clusterctl.report import junit, prometheus
 from clusterctl.report.check_document import document_of, exit_code
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.transport.base import Failure, FailureKind, HostMap
+from clusterctl.views import check
 
 MET = Decision("memlock", Status.MET, "unlimited")
 UNMET = Decision("acs", Status.UNMET, 'redirects on "00:02.0"', {"word": "001d"}, ("look at the BIOS",))
@@ -26,12 +28,20 @@ GONE = Failure(FailureKind.REFUSED, "n3 (10.0.0.3:22) refused the connection", "
 DRIFT = (Deviation("NCCL", "2.21", "2.27", ("n1",)), Deviation("kernel", "6.1", "6.8", ("n1", "n2")))
 
 
+def written(result: dict[str, Any], *, strict: bool = False) -> str:
+    return junit.render("clusterctl check", check.suites(Check.model_validate(result), strict=strict))
+
+
+def monitored(result: dict[str, Any], at_s: float) -> str:
+    return prometheus.render(check.metrics(Check.model_validate(result), checked_at_s=at_s))
+
+
 def parsed(result: dict[str, Any], *, strict: bool = False) -> JUnitXml:
-    return JUnitXml.fromstring(junit.render(result, strict=strict).encode())
+    return JUnitXml.fromstring(written(result, strict=strict).encode())
 
 
 def samples(result: dict[str, Any]) -> dict[str, list[tuple[dict[str, str], float]]]:
-    text = prometheus.render(result, checked_at_s=1700000000.5)
+    text = monitored(result, 1700000000.5)
     return {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
         for family in text_string_to_metric_families(text)
@@ -123,7 +133,7 @@ def test_prometheus_has_one_true_sample_per_requirement() -> None:
 
 
 def test_prometheus_families_have_help_type_and_conventional_names() -> None:
-    text = prometheus.render(document_of(HostMap({"n1": (MET,)})), checked_at_s=1.0)
+    text = monitored(document_of(HostMap({"n1": (MET,)})), 1.0)
     families = list(text_string_to_metric_families(text))
     assert all(family.type == "gauge" and family.documentation for family in families)
     assert all(family.name.startswith("clusterctl_") for family in families)
@@ -153,7 +163,7 @@ def test_whatever_nodes_say_both_forms_can_be_parsed(
 
 def test_junit_is_utf8_whatever_it_holds() -> None:
     verdict = Decision("acs", Status.UNMET, "µ \x00\x1b[31m\ud800 ends")
-    text = junit.render(document_of(HostMap({"n1": (verdict,)})))
+    text = written(document_of(HostMap({"n1": (verdict,)})))
     assert "\x1b" not in text and "\x00" not in text
     assert next(iter(next(iter(JUnitXml.fromroot(_root(text)))))).result[0].message.startswith("µ ")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import bench_views
 import pytest
 import result_documents
 
@@ -13,9 +14,6 @@ from clusterctl.documents.bench import BenchStatus
 from clusterctl.documents.kinds import Effect
 from clusterctl.launch.measured import Interleaved, Repeated
 from clusterctl.launch.variants import Variant
-from clusterctl.report import bench_junit, bench_prometheus
-from clusterctl.report.html import run_page
-from clusterctl.report.text import bench as table
 from clusterctl.report.text import health as health_lines
 from clusterctl.results import model
 from clusterctl.results.model import from_interleaved
@@ -68,7 +66,7 @@ def test_the_lines_name_the_place_first_and_fold_what_many_report():
         "note: gpu20: kernel log not read: not root",
     ]
     assert health_lines.lines(CLEAN.part()) == []
-    text = table.render(model.from_measured(_measured(DOUBTFUL), "r"))
+    text = bench_views.text(model.from_measured(_measured(DOUBTFUL), "r"))
     assert text.splitlines()[-4:] == lines
 
 
@@ -84,7 +82,7 @@ def test_one_doubtful_repeat_makes_a_comparison_doubtful():
     assert not first.proof.health.doubtful
     assert {event.repeat for event in second.proof.health.events} == {2}
     assert len(result.proof.health.events) == 3
-    said = table.render(result)
+    said = bench_views.text(result)
     assert "ccore:   gpu17 GPU 3: PCIe packets sent again: 12 more" in said and "nccl: DOUBTFUL" not in said
 
 
@@ -94,13 +92,13 @@ def record():
 
 
 def test_the_page_the_junit_and_the_metrics_hold_the_events(record):
-    page = run_page.render(record)
+    page = bench_views.page(record)
     assert "What the hardware reported during the run" in page
     assert "PCIe packets sent again: 12 more" in page and "Not compared on <code>gpu20</code>" in page
-    junit = ElementTree.fromstring(bench_junit.render([record]))
+    junit = ElementTree.fromstring(bench_views.junit(record))
     (failure,) = junit.iter("failure")
     assert failure.get("type") == "doubtful" and "gpu17 GPU 3" in (failure.text or failure.get("message"))
-    metrics = bench_prometheus.render([record])
+    metrics = bench_views.prometheus(record)
     assert 'node="gpu17",effect="doubtful"} 1' in metrics and 'node="gpu18",effect="note"} 1' in metrics
     ok = next(line for line in metrics.splitlines() if line.startswith("clusterctl_bench_ok{"))
     assert ok.endswith(" 0")

@@ -10,22 +10,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import bench_views
 import pytest
 import yaml
 from result_documents import collective
 
 from clusterctl import json_text, log
 from clusterctl.cli import console
+from clusterctl.documents.check import Check
 from clusterctl.errors import InventoryError
 from clusterctl.inventory import load
-from clusterctl.report import bench_csv, bench_junit, bench_prometheus, junit, prometheus
+from clusterctl.report import junit, prometheus
 from clusterctl.report.check_document import document_of
-from clusterctl.report.html import run_page
 from clusterctl.report.text import runs as run_list
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.results.record import Record
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Failure, FailureKind, HostMap
+from clusterctl.views import check
 from clusterctl.visible import ACTING, visible
 
 ACTORS = (
@@ -41,6 +43,10 @@ def verdicts() -> HostMap[tuple[Decision, ...]]:
     return HostMap({"n1": (verdict, met), "n2": Failure(FailureKind.ERROR, HOSTILE, HOSTILE)})
 
 
+def checked() -> Check:
+    return Check.model_validate(document_of(verdicts()))
+
+
 def record() -> Record:
     good = collective("crashed-without-summary")
     document = json.loads(json.dumps(good.document))
@@ -53,13 +59,13 @@ def record() -> Record:
 
 
 REPORTS: dict[str, Callable[[], str]] = {
-    "check junit": lambda: junit.render(document_of(verdicts())),
-    "check prometheus": lambda: prometheus.render(document_of(verdicts()), checked_at_s=0.0),
+    "check junit": lambda: junit.render("check", check.suites(checked())),
+    "check prometheus": lambda: prometheus.render(check.metrics(checked(), checked_at_s=0.0)),
     "check json": lambda: json_text.indented(document_of(verdicts())).decode(),
-    "bench junit": lambda: bench_junit.render([record()]),
-    "bench prometheus": lambda: bench_prometheus.render([record()]),
-    "bench csv": lambda: bench_csv.render([record()]).replace("\r\n", "\n"),
-    "bench html": lambda: run_page.render(record()),
+    "bench junit": lambda: bench_views.junit(record()),
+    "bench prometheus": lambda: bench_views.prometheus(record()),
+    "bench csv": lambda: bench_views.csv(record()).replace("\r\n", "\n"),
+    "bench html": lambda: bench_views.page(record()),
     "export json": lambda: json.dumps(run_list.exported([record()]), indent=1).replace("\x7f", ""),
     "list": lambda: visible(run_list.render([record().summary])),
 }
@@ -72,7 +78,7 @@ def test_no_report_passes_them_on(report: Callable[[], str]) -> None:
 
 
 def test_csv_has_one_line_per_row() -> None:
-    rows = list(csv.reader(io.StringIO(bench_csv.render([record()]))))
+    rows = list(csv.reader(io.StringIO(bench_views.csv(record()))))
     assert len({len(row) for row in rows}) == 1
 
 

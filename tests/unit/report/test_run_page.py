@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+import bench_views
 import pytest
 from result_documents import COMMAND, collective, slow_rank_training, training
 
 from clusterctl import resources
 from clusterctl.benchmarks.base import Fault, FaultKind
-from clusterctl.report.html import run_page
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
@@ -47,7 +47,7 @@ class Page(HTMLParser):
 
 
 def page(record):
-    return Page(run_page.render(record))
+    return Page(bench_views.page(record))
 
 
 def test_every_figure_of_a_sweep_is_in_the_table():
@@ -105,7 +105,7 @@ def test_nothing_runs_and_nothing_is_fetched(make):
     }
     attributes = [(name, value) for _, attributes in found.elements for name, value in attributes.items()]
     assert not [name for name, _ in attributes if name.startswith("on") or name in ("href", "src", "style")]
-    text = run_page.render(make())
+    text = bench_views.page(make())
     assert "url(" not in text and "@import" not in text and "http" not in re.sub("http-equiv", "", text)
     (policy,) = [a["content"] for _, a in found.elements if a.get("http-equiv") == "Content-Security-Policy"]
     assert "default-src 'none'" in policy and "script" not in policy
@@ -145,7 +145,7 @@ def test_hostile_words_are_shown_and_do_nothing(text):
     record.document["proof"]["more"] = {text: text}
     record = type(record)(type(record.summary)(**{**fields(record.summary), "hardware": text, "versions": (text,)}),
                           record.document, (text,))  # fmt: skip
-    rendered = run_page.render(record)
+    rendered = bench_views.page(record)
     clean = page(training([[100.0], [90.0, 50.0]], faults=[Fault(FaultKind.RANK_DIED, "x", 1, "x", "x")]))
     found = Page(rendered)
     kinds = {tag for tag, _ in found.elements}

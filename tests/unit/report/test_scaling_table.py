@@ -3,6 +3,7 @@
 import csv
 import io
 
+import bench_views
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -12,9 +13,6 @@ from clusterctl.benchmarks.training import RankRate, Training, TrainingRun
 from clusterctl.launch.measured import Interleaved, Measured, Repeated, TrainingPoint
 from clusterctl.launch.request import Request
 from clusterctl.launch.variants import parse_variants
-from clusterctl.report import bench_csv, bench_prometheus
-from clusterctl.report.html import run_page
-from clusterctl.report.text import bench as plain_table
 from clusterctl.results.model import from_interleaved, from_measured
 from clusterctl.results.record import from_document
 
@@ -49,7 +47,7 @@ def result():
 
 
 def test_the_terminal_shows_both_formulas_and_the_price_of_top_k(result):
-    shown = plain_table.render(result).replace("measured once", "once").splitlines()
+    shown = bench_views.text(result).replace("measured once", "once").splitlines()
     assert shown[2:9] == [
         "ranks  nodes  variant  images/s  efficiency  between nodes  first loss  last loss  ratio  noise",
         "    1      1  plain       819.0     100.00%              -      7.0000     5.5000",
@@ -62,7 +60,7 @@ def test_the_terminal_shows_both_formulas_and_the_price_of_top_k(result):
 
 
 def test_csv_has_a_line_for_each_variant_and_number_of_ranks(result):
-    lines = list(csv.DictReader(io.StringIO(bench_csv.render([from_document(result.document())]))))
+    lines = list(csv.DictReader(io.StringIO(bench_views.csv(from_document(result.document())))))
     found = [
         (one["variant"], one["np"], one["samples_per_s"], one["loss"], one["ratio"][:5]) for one in lines
     ]
@@ -76,7 +74,7 @@ def test_csv_has_a_line_for_each_variant_and_number_of_ranks(result):
 
 
 def test_prometheus_has_every_figure_of_every_variant(result):
-    text = bench_prometheus.render([from_document(result.document())])
+    text = bench_views.prometheus(from_document(result.document()))
     found = {
         (
             sample.name.removeprefix("clusterctl_bench_"),
@@ -100,7 +98,7 @@ def test_prometheus_has_every_figure_of_every_variant(result):
 
 
 def test_the_page_shows_them_too(result):
-    page = run_page.render(from_document(result.document()))
+    page = bench_views.page(from_document(result.document()))
     for text in ("93.85%", "96.86%", "5.5000", "between nodes", "first loss"):
         assert text in page
 
@@ -111,10 +109,10 @@ def test_a_run_without_variants_has_its_loss_in_every_form():
     (only,) = document["variants"]
     assert (only["points"][2]["loss_first"], only["points"][2]["loss"]) == (7.0, 5.0)
     assert document["proof"]["losses"]["16"] == [6.0, 5.0]
-    assert "93.85%         95.06%      7.0000     5.0000" in plain_table.render(result)
+    assert "93.85%         95.06%      7.0000     5.0000" in bench_views.text(result)
     record = from_document(document)
-    assert "<td>7.0000</td><td>5.0000</td>" in run_page.render(record)
-    *_, last = csv.DictReader(io.StringIO(bench_csv.render([record])))
+    assert "<td>7.0000</td><td>5.0000</td>" in bench_views.page(record)
+    *_, last = csv.DictReader(io.StringIO(bench_views.csv(record)))
     assert (last["loss"], last["variant"]) == ("5.0", "")
     assert float(last["efficiency_between_nodes"]) == pytest.approx(0.950611)
-    assert "clusterctl_bench_loss{" in bench_prometheus.render([record])
+    assert "clusterctl_bench_loss{" in bench_views.prometheus(record)

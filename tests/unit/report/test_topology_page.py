@@ -2,18 +2,18 @@
 
 import re
 
+import bench_views
 from result_documents import collective
 from topology_documents import four_nodes, one_node
 
 from clusterctl.documents.proof import Proof, Topology
-from clusterctl.report.html import run_page
 from clusterctl.report.text import trust
 
 
 def page_of(topology):
     record = collective()
     record.document["proof"]["topology"] = topology.model_dump(mode="json")
-    return run_page.render(record)
+    return bench_views.page(record)
 
 
 def words(page):

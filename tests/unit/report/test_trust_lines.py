@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import bench_views
 import pytest
 
 from clusterctl.benchmarks import perf_output
@@ -13,7 +14,6 @@ from clusterctl.documents.proof import BaselineVerdict, FigureBelow, Proof
 from clusterctl.launch.fast_path import Trust
 from clusterctl.launch.measured import Measured, TrainingPoint
 from clusterctl.launch.request import Request
-from clusterctl.report.text import bench as table
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.results.model import from_measured
 from clusterctl.trust import gpudirect
@@ -39,7 +39,7 @@ def test_the_recorded_run_of_four_h200_has_its_share():
     result = from_measured(measured(4, Trust(4, 1, H200)), "r")
     assert result.proof.expected.share == pytest.approx(355.97 / 366.975, abs=0.001)
     line = "expected busbw: 367 GB/s (ring: 18 NVLinks x 25 GB/s x 0.8155); measured 356 GB/s, 97 %: fine"
-    assert line in table.render(result).splitlines()
+    assert line in bench_views.text(result).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_recorded_run_of_four_h200_has_its_share():
     ],
 )  # fmt: skip
 def test_what_is_not_known_is_said(trust, line):
-    assert line in table.render(from_measured(measured(4, trust), "r")).splitlines()
+    assert line in bench_views.text(from_measured(measured(4, trust), "r")).splitlines()
 
 
 def test_other_libraries_have_no_bound():
@@ -88,7 +88,9 @@ def test_a_slow_rank_is_named_below_the_scaling_curve():
     one = Measured(request(), "nccl", "openmpi", None, (point,), (), (), ())
     result = from_measured(one, "r")
     assert result.proof.stragglers["4"][0].rank == 3
-    assert "straggler with 4 ranks: rank 3 on ?, 20 % below the median of all ranks" in table.render(result)
+    assert "straggler with 4 ranks: rank 3 on ?, 20 % below the median of all ranks" in bench_views.text(
+        result
+    )
 
 
 def test_rows_below_a_baseline_are_listed():

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
+import bench_views
 from bench_documents import spread, with_rows
 from result_documents import collective, slow_rank_training, training
 
 from clusterctl.documents.evidence import GpuDirectNode
 from clusterctl.documents.proof import BaselineVerdict, Proof
-from clusterctl.report import bench_junit
-from clusterctl.report.html import run_page, trust
+from clusterctl.report.html import trust
 from clusterctl.results import baseline
 from clusterctl.results.record import result_of
 from clusterctl.trust import gpudirect
@@ -26,7 +26,7 @@ def test_a_node_that_lost_the_fast_path_comes_first_with_why():
         GpuDirectNode("gpu01", "proven", FAST, FAST, ("dma-buf",)),
         GpuDirectNode("gpu02", "sockets", SLOW, SLOW, (), "no <libibverbs> here", "install rdma-core"),
     )
-    page = run_page.render(with_proof(collective(), gpudirect=gpudirect.of_nodes(nodes)))
+    page = bench_views.page(with_proof(collective(), gpudirect=gpudirect.of_nodes(nodes)))
     assert page.index('<th scope="row">gpu02</th>') < page.index('<th scope="row">gpu01</th>')
     assert '<td class="bad">sockets</td><td>NET/Socket/0 ×4</td>' in page
     assert "no &lt;libibverbs&gt; here. install rdma-core" in page
@@ -52,20 +52,20 @@ def test_a_baseline_that_does_not_hold_says_in_what():
     now = replace(now, document=with_rows(now.document, slow), summary=summary)
     found = baseline.compare(known, result_of(now.document)).part()
     assert found.verdict == "below-baseline" and found.judged == len(found.below) > 3
-    page = run_page.render(with_proof(now, baseline=found))
+    page = bench_views.page(with_proof(now, baseline=found))
     assert (
         f"is below the baseline nightly: {found.judged} figures judged, {len(found.below)} below it" in page
         and "50.0 %" in page
     )
     assert "busbw at 1 GiB, 4 ranks" in page
     assert "✕ below-baseline" in page
-    junit = bench_junit.render([now])
+    junit = bench_views.junit(now)
     assert "the run is below-baseline" in junit and "1 GiB, 4 ranks: 177.77 GB/s" in junit
 
 
 def test_a_baseline_that_holds_is_one_sentence():
     found = baseline.compare(nightly(), collective().result).part()
-    page = run_page.render(with_proof(collective(), baseline=found))
+    page = bench_views.page(with_proof(collective(), baseline=found))
     assert (
         f"The run meets the baseline nightly: {found.judged} figures judged, 0 below it" in page
         and "Figures below the baseline" not in page
@@ -75,9 +75,9 @@ def test_a_baseline_that_holds_is_one_sentence():
 def test_ranks_that_straggle_are_named_above_the_heat_map():
     record = slow_rank_training()
     assert [one["rank"] for one in record.document["proof"]["stragglers"]["32"]] == [21]
-    page = run_page.render(record)
+    page = bench_views.page(record)
     assert "Slower than random variation: rank 21 on <code>gpu03</code> (15.8 % below the median)." in page
-    assert "Slower than random variation" not in run_page.render(training([[100.0] * 4]))
+    assert "Slower than random variation" not in bench_views.page(training([[100.0] * 4]))
 
 
 def test_names_keep_their_letters_in_the_baselines_sentence():

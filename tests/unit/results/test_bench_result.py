@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import bench_views
 import pytest
 from bench_documents import spread
 
@@ -13,7 +14,6 @@ from clusterctl.benchmarks.training import Training, TrainingRun
 from clusterctl.launch.measured import Measured, TrainingPoint
 from clusterctl.launch.plan import default_points
 from clusterctl.launch.request import Request
-from clusterctl.report.text import bench as table
 from clusterctl.results import model
 
 CASES = Path(__file__).parents[1] / "benchmarks" / "cases"
@@ -93,10 +93,10 @@ def test_the_shape_of_a_scaling_curve():
     assert only["points"][2]["efficiency_between_nodes"] == pytest.approx(0.950611)
     assert [rank["host"] for rank in document["proof"]["ranks"]] == ["gpu1", "gpu2"]
     no_ranks = result.model_copy(update={"proof": result.proof.model_copy(update={"ranks": ()})})
-    assert table.render(no_ranks).splitlines()[1] == "no rank reported its host"
+    assert bench_views.text(no_ranks).splitlines()[1] == "no rank reported its host"
     not_started = no_ranks.model_copy(update={"library": None, "launcher": None, "variants": ()})
-    assert table.render(not_started).splitlines()[0] == "resnet50: no rank was started"
-    assert table.render(result).splitlines() == [
+    assert bench_views.text(not_started).splitlines()[0] == "resnet50: no rank was started"
+    assert bench_views.text(result).splitlines() == [
         "resnet50, library nccl, launcher openmpi",
         "ranks on: gpu[1-2] (1 each)",
         "ranks  nodes  images/s  images/s per rank  efficiency  between nodes",
@@ -136,7 +136,7 @@ def test_exit_codes(kinds, code):
 
 
 def test_a_table_of_sizes_reads_well():
-    text = table.render(model.from_measured(collective("validation-off"), "r"))
+    text = bench_views.text(model.from_measured(collective("validation-off"), "r"))
     lines = text.splitlines()
     assert lines[2].split() == ["out-of-place,", "GB/s", "in-place,", "GB/s"]
     assert lines[3].split() == ["size", *(2 * ["time", "us", "algbw", "busbw"]), "wrong"]
@@ -159,14 +159,14 @@ def test_the_average_is_that_of_the_program(case):
     printed = next(line.split(":")[1] for line in text.splitlines() if "Avg bus bandwidth" in line)
     result = model.from_measured(collective(case), "run-1")
     assert result.avg_busbw_gbps == pytest.approx(float(printed), abs=0.006)
-    assert f"Avg bus bandwidth: {result.avg_busbw_gbps:g} GB/s" in table.render(result)
+    assert f"Avg bus bandwidth: {result.avg_busbw_gbps:g} GB/s" in bench_views.text(result)
 
 
 def test_both_halves_have_their_columns():
-    text = table.render(model.from_measured(collective("h200-x4-all_reduce_perf-mpirun-np2-g1"), "run-1"))
+    text = bench_views.text(model.from_measured(collective("h200-x4-all_reduce_perf-mpirun-np2-g1"), "run-1"))
     _, _, titles, heads, *_, last, _ = text.splitlines()
     assert titles.split() == ["out-of-place,", "GB/s", "in-place,", "GB/s"]
     assert heads.split() == ["size", *(2 * ["time", "us", "algbw", "busbw"]), "wrong"]
     assert last.split() == ["1", "GiB", "3258.54", "329.52", "329.52", "3245.54", "330.84", "330.84", "0"]
-    alone = table.render(model.from_measured(collective("torch-in-place-only"), "run-1"))
+    alone = bench_views.text(model.from_measured(collective("torch-in-place-only"), "run-1"))
     assert "in-place" not in alone and "busbw GB/s" in alone

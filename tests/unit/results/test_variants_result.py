@@ -5,6 +5,7 @@ import io
 import json
 from dataclasses import replace
 
+import bench_views
 import pytest
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
@@ -17,9 +18,6 @@ from clusterctl.launch.fast_path import Trust
 from clusterctl.launch.measured import Interleaved, Measured, Repeated, TrainingPoint
 from clusterctl.launch.request import Request
 from clusterctl.launch.variants import Variant
-from clusterctl.report import bench_csv
-from clusterctl.report.text import bench as bench_table
-from clusterctl.report.text import runs as run_list
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.results import record
 from clusterctl.results.model import from_interleaved, from_measured
@@ -27,6 +25,7 @@ from clusterctl.results.variants import spread
 from clusterctl.trust import gpudirect
 from clusterctl.trust.links import NodeLinks, NvLink
 from clusterctl.trust.usage import RankUsage
+from clusterctl.views import runs as run_views
 
 PROOF = (RankProof(0, "gpu1", 7, "cuda:0 H200"), RankProof(1, "gpu1", 8, "cuda:1 H200"))
 ABSENT = Half(None, None, None, None)
@@ -105,7 +104,7 @@ def test_nccl_alone_in_place_of_nccl_behind_collective_core_gets_no_ratio():
     def result(taken):
         behind = sweep("nccl+ccore", 5.0, 300.0)
         path = RankPath(
-            0, taken and "kernel", None, {"ncclAllReduce": 9} if taken else {}, {"ncclAllReduce": 1}
+            0, "kernel" if taken else None, None, {"ncclAllReduce": 9} if taken else {}, {"ncclAllReduce": 1}
         )
         runs = (Variant("nccl", "nccl"), [sweep("nccl", 10.0, 600.0)])
         return from_interleaved(
@@ -116,11 +115,11 @@ def test_nccl_alone_in_place_of_nccl_behind_collective_core_gets_no_ratio():
     assert [row.ratio for row in result(taken=True).variants[1].rows] == [2.0, 2.0]
     nothing = result(taken=False)
     assert [row.ratio for row in nothing.variants[1].rows] == [None, None]
-    assert "nccl+ccore: path of rank 0: collective_core took no call" in bench_table.render(nothing)
+    assert "nccl+ccore: path of rank 0: collective_core took no call" in bench_views.text(nothing)
 
 
 def test_the_table_shows_median_bounds_and_ratio():
-    assert bench_table.render(from_interleaved(TWO, "run-1")).splitlines() == [
+    assert bench_views.text(from_interleaved(TWO, "run-1")).splitlines() == [
         "all_reduce, launcher local, 2 variants interleaved",
         "median (minimum-maximum) of 3 repeats; ratio: speed relative to gloo",
         " size               gloo us  busbw GB/s             ccore us  busbw GB/s  ratio   noise",
@@ -140,18 +139,18 @@ def test_interleaved_variants_are_faster_or_slower_beyond_their_noise():
     once = [(variant, runs[:1]) for variant, runs in (gloo, ccore)]
     single = from_interleaved(interleaved(*once, repeats=1), "r")
     assert {row.word.value for row in single.variants[1].rows} == {"measured once"}
-    assert "one repeat; ratio: speed relative to gloo" in bench_table.render(single)
+    assert "one repeat; ratio: speed relative to gloo" in bench_views.text(single)
 
 
 def test_repeats_of_one_configuration_are_no_comparison():
     found = interleaved((Variant("default"), [sweep("gloo", 20.0, 900.0) for _ in range(3)]))
     result = from_interleaved(found, "r")
-    assert bench_table.render(result).splitlines()[:3] == [
+    assert bench_views.text(result).splitlines()[:3] == [
         "all_reduce, library gloo, launcher local",
         "ranks on: gpu1 (2)",
         "median (minimum-maximum) of 3 repeats",
     ]
-    assert bench_table.render(result).splitlines()[3] == " size              time us  busbw GB/s  wrong"
+    assert bench_views.text(result).splitlines()[3] == " size              time us  busbw GB/s  wrong"
     assert result.variants[0].rows[0].time_us.values == (20.0, 20.0, 20.0)
 
 
@@ -163,7 +162,7 @@ def test_repeats_show_both_halves_of_a_program_that_measures_both():
 
     found = interleaved((Variant("default"), [both(20.0, 8.0), both(30.0, 9.0), both(10.0, 7.0)]))
     result = from_interleaved(found, "r")
-    assert bench_table.render(result).splitlines()[3:] == [
+    assert bench_views.text(result).splitlines()[3:] == [
         "             out-of-place, GB/s       in-place, GB/s",
         " size        time us  busbw           time us  busbw  wrong",
         "1 KiB  8.0 (7.0-9.0)   2.00  20.0 (10.0-30.0)   0.05      0",
@@ -173,9 +172,9 @@ def test_repeats_show_both_halves_of_a_program_that_measures_both():
 
 def test_a_stored_run_is_shown_with_all_its_variants():
     result = from_interleaved(TWO, "20261120T091500Z-bench-c0de")
-    head, *table = run_list.shown(record.from_document(result.document())).splitlines()
+    head, *table = run_views.shown(record.from_document(result.document())).splitlines()
     assert head == "run 20261120T091500Z-bench-c0de, 2026-11-20T09:15:00Z, ok"
-    assert table == bench_table.render(result).splitlines()
+    assert table == bench_views.text(result).splitlines()
 
 
 def test_csv_has_the_medians_of_every_variant():
@@ -183,7 +182,7 @@ def test_csv_has_the_medians_of_every_variant():
         from_interleaved(TWO, "20261120T091500Z-bench-c0de"),
         from_interleaved(TWO_TRAININGS, "20261120T091500Z-bench-beef"),
     ]
-    text = bench_csv.render(record.from_document(one.document()) for one in both)
+    text = bench_views.csv(*(record.from_document(one.document()) for one in both))
     lines = list(csv.DictReader(io.StringIO(text)))
     assert [
         (line["library"], json.loads(line["key"])["library"], line["size_bytes"], line["time_us"])
@@ -227,7 +226,7 @@ def test_a_trainings_variants(sample):
     assert points[1]["ratio"] == pytest.approx(190 / 150)
     assert document["variants"][0]["environment"] == {"NCCL_NET_GDR_LEVEL": "0"}
     unit = f"{sample}s/s".rjust(len("150.0 (140.0-160.0)"))
-    assert bench_table.render(result).splitlines()[2:] == [
+    assert bench_views.text(result).splitlines()[2:] == [
         f"ranks  nodes  variant  {unit}  efficiency  ratio  noise",
         "    1      1  gdr=0     100.0 (90.0-110.0)     100.00%",
         "    1      1  gdr=2    100.0 (100.0-100.0)     100.00%  1.000  ±93 %  within noise",
@@ -249,7 +248,7 @@ def test_a_variant_that_fails_ends_the_run_and_is_named():
     assert document["status"] == "failed"
     assert document["proof"]["failures"][0]["message"].startswith("variant ccore, repeat 1 of 3")
     assert document["variants"][1]["rows"] == []
-    assert "ccore us" in bench_table.render(result)
+    assert "ccore us" in bench_views.text(result)
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -265,7 +264,7 @@ def test_a_variant_with_an_unproven_setting_has_no_figures(first):
     assert (last.rows, last.points, last.proof.refused) == ((), (), fault.message)
     assert result.status.value == "failed"
     assert (result.rows == ()) is first
-    assert fault.message in bench_table.render(result)
+    assert fault.message in bench_views.text(result)
 
 
 def test_settings_that_change_no_algorithm_are_named_beside_the_ratio():
@@ -289,7 +288,7 @@ def test_settings_that_change_no_algorithm_are_named_beside_the_ratio():
         assert trust_lines.algorithms(result.variants[1].proof) == [
             f"algorithms: all_reduce {algorithm} 1 KiB"
         ]
-        return bench_table.render(result)
+        return bench_views.text(result)
 
     note = "ccore+CCORE_2D=0: note: the algorithms are those of ccore at every size"
     assert note in render("oneshot")
@@ -330,7 +329,7 @@ def test_every_variant_proves_its_own_way(monkeypatch):
     assert [variant.proof for variant in result.variants] == [slow, slow]
     said = iter([slow, slow, slow, fast, fast, fast, slow])
     result = from_interleaved(interleaved(*gdr), "run-1")
-    assert bench_table.render(result).splitlines()[-2:] == [
+    assert bench_views.text(result).splitlines()[-2:] == [
         "gdr=0: GPUDirect RDMA: SOCKETS (NET/Socket), on all 2 nodes",
         "gdr=2: GPUDirect RDMA: proven (NET/IB/GDRDMA), on all 2 nodes",
     ]

@@ -13,14 +13,9 @@ from clusterctl.documents.bench import (
     VariantResult,
     VariantRow,
 )
-from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.report.text.table import loss, noise_share, size
-from clusterctl.report.view import Cell, Head, Table, Tone
+from clusterctl.report.view import TONES, Cell, Head, Table, Tone
 
-TONES = {
-    ComparisonWord.FASTER: Tone.GOOD, ComparisonWord.SLOWER: Tone.BAD, ComparisonWord.SAME: Tone.FAINT,
-    ComparisonWord.ONCE: Tone.FAINT,
-}  # fmt: skip
 _NONE = Cell("-")
 
 
@@ -98,7 +93,8 @@ def _collective(variant: VariantResult) -> Table:
         for row in variant.rows
     )  # fmt: skip
     found = (*_SIZE, *heads(""), *(heads("in-place ") if both else ()), Head("wrong"))
-    return Table(found, rows, ("out-of-place, GB/s", "in-place, GB/s") if both else None)
+    groups = ("out-of-place, GB/s", "in-place, GB/s") if both else None
+    return Table(found, rows, groups, title="Every message size", note="" if once else _medians((variant,)))
 
 
 def _compared(variants: Sequence[VariantResult]) -> Table:
@@ -123,7 +119,19 @@ def _compared(variants: Sequence[VariantResult]) -> Table:
             )
             cells += [] if variant is first else _ratio(row)
         rows.append(tuple(cells))
-    return Table(tuple(heads), tuple(rows))
+    return Table(tuple(heads), tuple(rows), title="Variants side by side", note=_interleaved(variants))
+
+
+def _medians(variants: Sequence[VariantResult]) -> str:
+    said = f"Medians of {repeats(one.repeats for one in variants)}"
+    return f"{said}. varies is the coefficient of variation of the repeats."
+
+
+def _interleaved(variants: Sequence[VariantResult]) -> str:
+    return (
+        f"{_medians(variants)} The variants were measured interleaved. A ratio above 1 is faster than the first "
+        "variant; noise is what equal variants may differ by."
+    )
 
 
 def _training(result: BenchResult) -> Table:
@@ -165,4 +173,7 @@ def _training(result: BenchResult) -> Table:
             if several:
                 cells += [Cell(""), Cell(""), Cell("")] if variant is variants[0] else _ratio(point)
             rows.append(tuple(cells))
-    return Table(tuple(heads), tuple(rows))
+    if several:
+        return Table(tuple(heads), tuple(rows), title="Variants side by side", note=_interleaved(variants))
+    note = "" if once else _medians(variants)
+    return Table(tuple(heads), tuple(rows), title="Every point of the curve", note=note)

@@ -1,0 +1,354 @@
+"""The view of ``bench``: what was measured and where, the table of its figures, and what proves them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+
+from clusterctl.benchmarks.scaling import percent
+from clusterctl.documents.bench import (
+    BenchResult,
+    BenchStatus,
+    VariantHalf,
+    VariantPoint,
+    VariantResult,
+    VariantRow,
+)
+from clusterctl.documents.proof import Proof
+from clusterctl.inventory import nodeset
+from clusterctl.report import csv, junit, prometheus
+from clusterctl.report.html.scale import duration
+from clusterctl.report.text import trust as trust_lines
+from clusterctl.report.text.runs import figure
+from clusterctl.report.text.table import size
+from clusterctl.report.view import Block, Case, CaseEnd, Metric, Suite, Tile, Tone, View
+from clusterctl.results.record import Record, Summary, key_text
+from clusterctl.views import bench_table
+from clusterctl.wording import counted
+
+COLUMNS = (
+    *("run", "started_at", "benchmark", "library", "launcher", "status", "hardware", "np", "nodes"),
+    *("size_bytes", "time_us", "algbw_gbps", "busbw_gbps", "wrong"),
+    *("samples_per_s", "samples_per_s_per_rank", "efficiency", "key"),
+    *("in_place_time_us", "in_place_algbw_gbps", "in_place_busbw_gbps", "avg_busbw_gbps"),
+    *("variant", "efficiency_between_nodes", "loss_first", "loss", "ratio"),
+)
+"""The columns of the lines, for CSV."""
+Form = Literal["csv", "junit", "prometheus"]
+_OF_RUN = COLUMNS[:9]
+_METRICS = {
+    "clusterctl_bench_timestamp_seconds": "When the run began, in seconds since the epoch.",
+    "clusterctl_bench_ok": "Whether the run succeeded: 1, or 0 if it failed, is doubtful or missed its baseline.",
+    "clusterctl_bench_hardware_events": "Faults and limits that a node's hardware reported during the run, by effect.",
+    "clusterctl_bench_busbw_bytes_per_second": "Bus bandwidth of a collective by message size.",
+    "clusterctl_bench_time_seconds": "Time of one operation of a collective by message size.",
+    "clusterctl_bench_samples_per_second": "Images or sequences that all ranks trained on per second.",
+    "clusterctl_bench_efficiency_ratio": "Throughput divided by the throughput of one rank and by the number of ranks.",
+    "clusterctl_bench_efficiency_between_nodes_ratio": (
+        "Throughput divided by the throughput of one node with as many ranks per node, and by the number of nodes."
+    ),
+    "clusterctl_bench_loss": "Loss of the last step of a training, the mean of all ranks.",
+}
+_TONES = {BenchStatus.OK: Tone.GOOD, BenchStatus.NOT_JUDGED: Tone.OPEN, BenchStatus.DOUBTFUL: Tone.OPEN}
+# Longer names of variants do not fit into a heading.
+_LONGEST_TITLE = 60
+
+
+def view(record: Record) -> View:
+    """Return what people, CI servers, monitoring systems and spreadsheets see of a run."""
+    result, summary = record.result, record.summary
+    several = len(result.variants) > 1
+    labels = _labels(record, result.variants[0].key if result.variants else {})
+    return View(
+        title=_title(record),
+        run=summary.run,
+        began=summary.started_at.replace("T", " ").replace("Z", " UTC"),
+        word=result.status.value,
+        tone=_TONES.get(result.status, Tone.BAD),
+        tiles=tuple(_variant_tiles(result.variants) if several else _tiles(result)),
+        failures=result.proof.failures or (),
+        how=_measured(record),
+        blocks=tuple(_blocks(result)),
+        suites=(Suite(f"{summary.benchmark}.{summary.run}", tuple(_cases(record))),),
+        metrics=tuple(_metrics(record, labels)),
+        lines=tuple(_lines(record)),
+        series=str(tuple(labels.items())),
+    )
+
+
+def _monitored(views: Iterable[View]) -> Iterator[Metric]:
+    """Yield the metrics of the newest view of each configuration; the views are given newest first."""
+    newest: dict[str, View] = {}
+    for one in views:
+        newest.setdefault(one.series, one)
+    for one in newest.values():
+        yield from one.metrics
+
+
+def form(name: Form, views: Sequence[View]) -> str:
+    """Return the views, given newest first, as a file of this form."""
+    if name == "csv":
+        return csv.render(COLUMNS, (line for one in views for line in one.lines))
+    if name == "junit":
+        return junit.render("clusterctl bench", (suite for one in views for suite in one.suites))
+    return prometheus.render(_monitored(views))
+
+
+def _title(record: Record) -> str:
+    """Return one line with benchmark, ranks, nodes and hardware."""
+    summary = record.summary
+    where = summary.where
+    if summary.np is not None and summary.hardware:
+        where = f"{where}, {summary.hardware}"
+    names = [one.name for one in record.result.variants]
+    if len(names) > 1:
+        against = " against ".join(names)
+        compared = against if len(against) <= _LONGEST_TITLE else f"{len(names)} variants compared"
+        return f"{summary.benchmark}\u00a0\u00b7 {compared}\u00a0\u00b7 {where}"
+    return f"{summary.benchmark} \u00b7 {where}"
+
+
+def _measured(record: Record) -> str:
+    """Return with which library the run measured, or which variants and how often."""
+    compared = record.result.variants
+    launcher = f"launcher {record.summary.launcher or 'none'}"
+    said = bench_table.repeats(one.repeats for one in compared)
+    if len(compared) > 1:
+        names = ", ".join(one.name for one in compared)
+        return f"{len(compared)} variants interleaved: {names}; {said}, {launcher}"
+    repeats = f", {said}" if record.result.repeats > 1 else ""
+    return f"library {record.result.library or 'none'}, {launcher}{repeats}"
+
+
+def _blocks(result: BenchResult) -> Iterator[Block]:
+    """Yield what was measured and where, the table, and what proves its figures."""
+    variants = result.variants
+    launcher = f"launcher {result.launcher or '-'}"
+    if not (result.library or result.launcher or result.rows or result.points):
+        # The nodes did not permit a plan.
+        yield Block("", lines=(f"{result.benchmark}: no rank was started",), on_page=False)
+    elif len(variants) > 1:
+        title = f"{result.benchmark}, {launcher}, {len(variants)} variants interleaved"
+        yield Block("", lines=(title, _figures(variants)), on_page=False)
+    else:
+        title = f"{result.benchmark}{_kind(result)}, library {result.library or '-'}, {launcher}"
+        repeated = (_figures(variants),) if result.repeats > 1 else ()
+        yield Block("", lines=(title, _where(result), *repeated), on_page=False)
+    found = bench_table.table(result)
+    if found is not None:
+        yield Block(found.title, tables=(found,))
+    if len(variants) > 1:
+        lines = [f"{one.name}: {line}" for one in variants for line in trust_lines.lines(one.proof)]
+    else:
+        average = result.avg_busbw_gbps
+        lines = [] if average is None else [f"Avg bus bandwidth: {average:g} GB/s"]
+        lines += trust_lines.lines(result.proof)
+    if lines:
+        yield Block("", lines=tuple(lines), on_page=False)
+
+
+def _where(result: BenchResult) -> str:
+    hosts = Counter(rank.host for rank in result.proof.ranks or ())
+    return f"ranks on: {nodeset.fold_shares(hosts)}" if hosts else "no rank reported its host"
+
+
+def _kind(result: BenchResult) -> str:
+    """Return the type of the elements and the operator, if they are not the usual ones."""
+    settings = result.proof.settings or {}
+    said = [settings.get(name) for name in ("datatype", "redop")]
+    if not result.rows or (said[0] in (None, "float") and said[1] in (None, "sum", "none")):
+        return ""
+    return " of " + ", ".join(str(word) for word in said if word not in (None, "none"))
+
+
+def _figures(variants: Sequence[VariantResult]) -> str:
+    """Return what the figures of the table are."""
+    counts = {variant.repeats for variant in variants}
+    said = "one repeat" if counts == {1} else f"median (minimum-maximum) of {bench_table.repeats(counts)}"
+    if len(variants) == 1:
+        return said
+    both = any(row.in_place for variant in variants for row in variant.rows)
+    return f"{'out-of-place, ' if both else ''}{said}; ratio: speed relative to {variants[0].name}"
+
+
+def _variant_tiles(compared: Sequence[VariantResult]) -> Iterator[Tile]:
+    """Yield the main figure of each variant, with the variant's name, and the wrong elements of all."""
+    for one in compared:
+        if fast := _fastest(one.rows):
+            yield Tile(one.name, f"{fast[0]:.2f}", "GB/s", f"highest bus bandwidth, at {size(fast[1])}")
+        for point in one.points[-1:]:
+            note = f"throughput of {counted(point.np, 'rank')}"
+            note += f", {point.word.value}" if point.word else ""
+            yield Tile(one.name, _headline(point.samples_per_s.median), point.unit, note)
+    yield from _wrong([row for one in compared for row in one.rows], "of all variants")
+
+
+def _tiles(result: BenchResult) -> Iterator[Tile]:
+    """Yield the main figures of a run with one variant."""
+    rows = result.rows
+    if fast := _fastest(rows):
+        yield Tile("Highest bus bandwidth", f"{fast[0]:.2f}", "GB/s", f"at {size(fast[1])}")
+    if result.avg_busbw_gbps is not None:
+        both = ", both columns" if any(row.in_place for row in rows) else ""
+        yield Tile("Avg bus bandwidth", f"{result.avg_busbw_gbps:.2f}", "GB/s", f"{len(rows)} sizes{both}")
+    expected = result.proof.expected
+    if expected is not None and expected.share is not None and expected.expected_busbw_gbps is not None:
+        note = f"{expected.expected_busbw_gbps:.1f} GB/s expected"
+        yield Tile("Share of expected", f"{expected.share * 100:.1f}", "%", note)
+    for first in [row for row in rows if row.time_us.median][:1]:
+        value, _, word = duration(first.time_us.median).partition(" ")
+        yield Tile("Smallest message", value, word, f"per operation of {size(first.size_bytes)}")
+    yield from _wrong(rows)
+    for last in result.points[-1:]:
+        ranks = f"{counted(last.np, 'rank')}"
+        off = (result.proof.spread or {}).get(str(last.np))
+        spread = f"\u00b1{off:.1f} (1.96\u03c3)" if off is not None else "spread unknown"
+        yield Tile("Throughput", _headline(last.samples_per_s.median), last.unit, f"of {ranks}")
+        yield Tile("Per rank", f"{last.samples_per_s_per_rank:.1f}", last.unit, spread)
+        if last.efficiency is not None and last.np > 1:
+            share = percent(last.efficiency).rstrip("%")
+            yield Tile("Linear scaling", share, "%", f"{ranks} against 1")
+
+
+def _fastest(rows: Sequence[VariantRow]) -> tuple[float, int] | None:
+    """Return the highest bus bandwidth, out of place if it was measured, and its size in bytes."""
+    found = [(row.busbw_gbps.median, row.size_bytes) for row in rows if row.busbw_gbps is not None]
+    return max(found, key=lambda one: one[0], default=None)
+
+
+def _wrong(rows: Sequence[VariantRow], of: str = "") -> Iterator[Tile]:
+    """Yield the tile with the number of wrong elements; none for a training."""
+    if not rows:
+        return
+    checked = [row.wrong for row in rows if row.wrong is not None]
+    if not checked:
+        yield Tile("Wrong elements", "?", "", "results were not checked")
+        return
+    sizes = counted(len(rows), "size")
+    all_were = len(checked) == len(rows)
+    note = f"all {sizes} were checked" if all_were else f"{len(checked)} of {sizes} were checked"
+    yield Tile("Wrong elements", str(sum(checked)), "", of or note)
+
+
+def _headline(value: float) -> str:
+    return f"{value:.0f}" if value >= 10_000 else f"{value:.1f}"
+
+
+def _cases(record: Record) -> Iterator[Case]:
+    """Yield a case for each failure, or the only one of a run without failures."""
+    summary, proof = record.summary, record.result.proof
+    ranks = "no rank" if summary.np is None else f"{counted(summary.np, 'rank')}"
+    what = f"{summary.benchmark}, {summary.library or 'no library'}, {ranks}"
+    for failure in proof.failures or ():
+        kind = failure.kind.value
+        hint = f"\nhint: {failure.hint}" if failure.hint else ""
+        yield Case(f"{what}: {kind}", CaseEnd.FAILURE, kind, f"{failure.message}{hint}")
+    if proof.failures:
+        return
+    if summary.status == "ok":
+        told = f"best: {figure(summary)} on {summary.hardware or 'unknown hardware'}"
+        yield Case(what, told=told)
+    else:
+        # The faults of its hardware, and the baseline that it missed.
+        said = trust_lines.lines(Proof(health=proof.health, baseline=proof.baseline))
+        message = "\n".join([f"the run is {summary.status}", *said])
+        yield Case(what, CaseEnd.FAILURE, summary.status, message)
+
+
+def _labels(record: Record, key: Mapping[str, str]) -> dict[str, object]:
+    summary: Summary = record.summary
+    return {
+        "benchmark": summary.benchmark,
+        "library": record.result.library or "",
+        "launcher": summary.launcher or "",
+        "np": key.get("np", ""),
+        "nodes": key.get("nodes", ""),
+        "hardware": summary.hardware or "",
+        "configuration": hashlib.sha256(key_text(key).encode()).hexdigest()[:12] if key else "",
+        "variant": "",
+    }
+
+
+def _metrics(record: Record, labels: Mapping[str, object]) -> Iterator[Metric]:
+    """Yield all metrics, also those without samples; the figures of a failed run are not reliable."""
+    summary, health = record.summary, record.result.proof.health
+    moment = datetime.fromisoformat(summary.started_at.replace("Z", "+00:00")).timestamp()
+    events = Counter((event.node, event.effect.value) for event in (health.events if health else ()))
+    found: dict[str, list[tuple[Mapping[str, object], float]]] = {name: [] for name in _METRICS}
+    found["clusterctl_bench_timestamp_seconds"].append((labels, moment))
+    found["clusterctl_bench_ok"].append((labels, int(summary.status == "ok")))
+    found["clusterctl_bench_hardware_events"] += [
+        ({**labels, "node": node, "effect": effect}, count) for (node, effect), count in events.items()
+    ]
+    if summary.status != "failed":
+        for variant in record.result.variants:
+            for name, here, value in _figures_of(record, variant):
+                if value is not None:
+                    found[f"clusterctl_bench_{name}"].append((here, value))
+    for name, samples in found.items():
+        yield Metric(name, _METRICS[name], tuple(samples))
+
+
+def _figures_of(
+    record: Record, one: VariantResult
+) -> Iterator[tuple[str, Mapping[str, object], float | None]]:
+    """Yield the figures of a variant in base units, with their labels; the only variant of a run has no name."""
+    own = {"library": one.library or "", "variant": _name(record.result, one) or ""}
+    for row in one.rows:
+        here = {**_labels(record, one.key), **own, "size_bytes": row.size_bytes}
+        busbw = row.busbw_gbps
+        yield "busbw_bytes_per_second", here, None if busbw is None else busbw.median * 1e9
+        yield "time_seconds", here, row.time_us.median / 1e6
+    for point in one.points:
+        np = str(point.np)
+        here = {**_labels(record, one.keys.get(np) or {"np": np, "nodes": str(point.nodes)}), **own}
+        yield "samples_per_second", here, point.samples_per_s.median
+        yield "efficiency_ratio", here, point.efficiency
+        yield "efficiency_between_nodes_ratio", here, point.efficiency_between_nodes
+        yield "loss", here, point.loss
+
+
+def _name(result: BenchResult, one: VariantResult) -> str | None:
+    return one.name if len(result.variants) > 1 else None
+
+
+def _lines(record: Record) -> Iterator[dict[str, object]]:
+    """Yield the figures by column; a run without figures has one line without them."""
+    summary, result = record.summary, record.result
+    first: dict[str, object] = {name: getattr(summary, name) for name in _OF_RUN}
+    if not any(one.rows or one.points for one in result.variants):
+        yield {**first, "library": result.library, "key": summary.key}
+    for number, one in enumerate(result.variants):
+        key = key_text(one.key) if one.key else None
+        own = {**first, "library": one.library, "key": key, "variant": _name(result, one)}
+        for row in one.rows:
+            half = {f"in_place_{name}": value for name, value in _half(row.in_place).items()}
+            average = {"avg_busbw_gbps": result.avg_busbw_gbps} if number == 0 else {}
+            columns = {"size_bytes": row.size_bytes, "wrong": row.wrong, "ratio": row.ratio}
+            yield {**own, **columns, **_half(row), **half, **average}
+        yield from ({**own, **_point(point)} for point in one.points)
+
+
+def _half(half: VariantRow | VariantHalf | None) -> dict[str, float]:
+    """Return the medians of one half of a row."""
+    if half is None:
+        return {}
+    found = {"time_us": half.time_us, "algbw_gbps": half.algbw_gbps, "busbw_gbps": half.busbw_gbps}
+    return {name: value.median for name, value in found.items() if value is not None}
+
+
+def _point(point: VariantPoint) -> dict[str, object]:
+    return {
+        "np": point.np,
+        "nodes": point.nodes,
+        "samples_per_s": point.samples_per_s.median,
+        "samples_per_s_per_rank": point.samples_per_s_per_rank,
+        "efficiency": point.efficiency,
+        "efficiency_between_nodes": point.efficiency_between_nodes,
+        "loss_first": point.loss_first,
+        "loss": point.loss,
+        "ratio": point.ratio,
+    }

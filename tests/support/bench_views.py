@@ -1,0 +1,30 @@
+"""What the forms of ``bench`` show of records, or of results as ``bench`` would record them."""
+
+from __future__ import annotations
+
+from clusterctl.documents.bench import BenchResult
+from clusterctl.report.html import run_page
+from clusterctl.report.text import of_view
+from clusterctl.results.record import Record, from_document
+from clusterctl.views import bench
+
+
+def text(found: BenchResult | Record) -> str:
+    record = found if isinstance(found, Record) else from_document(found.document())
+    return of_view.render(bench.view(record))
+
+
+def page(record: Record) -> str:
+    return run_page.render(record, bench.view(record))
+
+
+def csv(*records: Record) -> str:
+    return bench.form("csv", [bench.view(record) for record in records])
+
+
+def junit(*records: Record) -> str:
+    return bench.form("junit", [bench.view(record) for record in records])
+
+
+def prometheus(*records: Record) -> str:
+    return bench.form("prometheus", [bench.view(record) for record in records])
