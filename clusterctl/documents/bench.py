@@ -163,6 +163,11 @@ class BenchResult(Sparse, Document):
         return self.variants[0].points if self.variants else ()
 
     @property
+    def unit(self) -> str:
+        """Return the unit of the points of a scaling curve: ``images/s``."""
+        return self.points[0].unit if self.points else "images/s"
+
+    @property
     def repeats(self) -> int:
         """Return how often the first variant was measured; 1 without variants."""
         return self.variants[0].repeats if self.variants else 1

@@ -11,6 +11,8 @@ from enum import Enum
 
 from clusterctl.documents.evidence import Fault
 from clusterctl.documents.kinds import ComparisonWord
+from clusterctl.report.html.chart import Chart
+from clusterctl.report.html.topology import TopologySection
 
 
 class Tone(str, Enum):
@@ -118,13 +120,29 @@ class Block:
     """A sentence below the title."""
     after: tuple[str, ...] = ()
     """Sentences at the end."""
+    tone: Tone = Tone.PLAIN
+    """Pages put a block that is not plain into a box."""
+    charts: tuple[Chart, ...] = ()
+    topology: TopologySection | None = None
+    texts: tuple[tuple[str, str], ...] = ()
+    """Names of long texts, which open at a click, and the texts."""
     on_page: bool = True
     on_terminal: bool = True
 
     @property
     def is_empty(self) -> bool:
         """Tell whether there is nothing to show."""
-        return not (self.items or self.lines or self.tables or self.closed)
+        boxed = self.before and self.tone is not Tone.PLAIN
+        return not (
+            boxed
+            or self.items
+            or self.lines
+            or self.tables
+            or self.closed
+            or self.charts
+            or self.topology
+            or self.texts
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +212,8 @@ class View:
     metrics: tuple[Metric, ...] = ()
     lines: tuple[Mapping[str, object], ...] = ()
     """The figures by column, one line for each message size or point."""
+    variants: tuple[str, ...] = ()
+    """The names of the compared variants."""
     how: str = ""
     """How it was measured, beside the run."""
     series: str = ""

@@ -77,6 +77,12 @@ class Record:
                 hint="--json prints it as it was stored",
             ) from None
 
+    @property
+    def ranks(self) -> int | None:
+        """Return the number of ranks of the last launch."""
+        points = self.result.points
+        return points[-1].np if points else self.summary.np
+
 
 def result_of(document: Mapping[str, object]) -> BenchResult:
     """Return a ``clusterctl.bench/1`` document as a result; ValueError names what is invalid."""

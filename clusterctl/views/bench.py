@@ -11,7 +11,6 @@ from typing import Literal
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.documents.bench import (
     BenchResult,
-    BenchStatus,
     VariantHalf,
     VariantPoint,
     VariantResult,
@@ -26,7 +25,7 @@ from clusterctl.report.text.runs import figure
 from clusterctl.report.text.table import size
 from clusterctl.report.view import Block, Case, CaseEnd, Metric, Suite, Tile, Tone, View
 from clusterctl.results.record import Record, Summary, key_text
-from clusterctl.views import bench_table
+from clusterctl.views import bench_page, bench_table
 from clusterctl.wording import counted
 
 COLUMNS = (
@@ -52,26 +51,34 @@ _METRICS = {
     ),
     "clusterctl_bench_loss": "Loss of the last step of a training, the mean of all ranks.",
 }
-_TONES = {BenchStatus.OK: Tone.GOOD, BenchStatus.NOT_JUDGED: Tone.OPEN, BenchStatus.DOUBTFUL: Tone.OPEN}
+_TONES = {"ok": Tone.GOOD, "not-judged": Tone.OPEN, "doubtful": Tone.OPEN}
 # Longer names of variants do not fit into a heading.
 _LONGEST_TITLE = 60
 
 
-def view(record: Record) -> View:
-    """Return what people, CI servers, monitoring systems and spreadsheets see of a run."""
+def view(record: Record, *, for_page: bool = False) -> View:
+    """Return what people, CI servers, monitoring systems and spreadsheets see of a run.
+
+    The blocks that only a page has room for are made ``for_page`` only, because an export makes many views.
+    """
     result, summary = record.result, record.summary
     several = len(result.variants) > 1
+    head, figures, proof = _blocks(result)
+    blocks: tuple[Block, ...] = (head, figures, proof)
+    if for_page:
+        blocks = (head, *bench_page.above(record), figures, *bench_page.below(record), proof)
     labels = _labels(record, result.variants[0].key if result.variants else {})
     return View(
         title=_title(record),
         run=summary.run,
         began=summary.started_at.replace("T", " ").replace("Z", " UTC"),
-        word=result.status.value,
-        tone=_TONES.get(result.status, Tone.BAD),
+        word=summary.status,
+        tone=_TONES.get(summary.status, Tone.BAD),
         tiles=tuple(_variant_tiles(result.variants) if several else _tiles(result)),
         failures=result.proof.failures or (),
         how=_measured(record),
-        blocks=tuple(_blocks(result)),
+        blocks=tuple(one for one in blocks if not one.is_empty),
+        variants=tuple(one.name for one in result.variants),
         suites=(Suite(f"{summary.benchmark}.{summary.run}", tuple(_cases(record))),),
         metrics=tuple(_metrics(record, labels)),
         lines=tuple(_lines(record)),
@@ -112,42 +119,40 @@ def _title(record: Record) -> str:
 
 
 def _measured(record: Record) -> str:
-    """Return with which library the run measured, or which variants and how often."""
+    """Return with which library the run measured, or which variants and how often, and the version."""
     compared = record.result.variants
     launcher = f"launcher {record.summary.launcher or 'none'}"
     said = bench_table.repeats(one.repeats for one in compared)
+    version = f", clusterctl {record.summary.clusterctl_version}" if record.summary.clusterctl_version else ""
     if len(compared) > 1:
         names = ", ".join(one.name for one in compared)
-        return f"{len(compared)} variants interleaved: {names}; {said}, {launcher}"
+        return f"{len(compared)} variants interleaved: {names}; {said}, {launcher}{version}"
     repeats = f", {said}" if record.result.repeats > 1 else ""
-    return f"library {record.result.library or 'none'}, {launcher}{repeats}"
+    return f"library {record.result.library or 'none'}, {launcher}{repeats}{version}"
 
 
-def _blocks(result: BenchResult) -> Iterator[Block]:
-    """Yield what was measured and where, the table, and what proves its figures."""
+def _blocks(result: BenchResult) -> tuple[Block, Block, Block]:
+    """Return what was measured and where, the table of the figures, and what proves them, as a terminal shows it."""
     variants = result.variants
     launcher = f"launcher {result.launcher or '-'}"
     if not (result.library or result.launcher or result.rows or result.points):
         # The nodes did not permit a plan.
-        yield Block("", lines=(f"{result.benchmark}: no rank was started",), on_page=False)
+        head = [f"{result.benchmark}: no rank was started"]
     elif len(variants) > 1:
-        title = f"{result.benchmark}, {launcher}, {len(variants)} variants interleaved"
-        yield Block("", lines=(title, _figures(variants)), on_page=False)
+        head = [f"{result.benchmark}, {launcher}, {len(variants)} variants interleaved", _figures(variants)]
     else:
         title = f"{result.benchmark}{_kind(result)}, library {result.library or '-'}, {launcher}"
-        repeated = (_figures(variants),) if result.repeats > 1 else ()
-        yield Block("", lines=(title, _where(result), *repeated), on_page=False)
-    found = bench_table.table(result)
-    if found is not None:
-        yield Block(found.title, tables=(found,))
+        head = [title, _where(result), *([_figures(variants)] if result.repeats > 1 else [])]
+    table = bench_table.table(result)
+    found = Block("") if table is None else Block(table.title, tables=(table,))
     if len(variants) > 1:
         lines = [f"{one.name}: {line}" for one in variants for line in trust_lines.lines(one.proof)]
     else:
         average = result.avg_busbw_gbps
         lines = [] if average is None else [f"Avg bus bandwidth: {average:g} GB/s"]
         lines += trust_lines.lines(result.proof)
-    if lines:
-        yield Block("", lines=tuple(lines), on_page=False)
+    proof = Block("", lines=tuple(lines), on_page=False)
+    return Block("", lines=tuple(head), on_page=False), found, proof
 
 
 def _where(result: BenchResult) -> str:
@@ -297,8 +302,9 @@ def _figures_of(
 ) -> Iterator[tuple[str, Mapping[str, object], float | None]]:
     """Yield the figures of a variant in base units, with their labels; the only variant of a run has no name."""
     own = {"library": one.library or "", "variant": _name(record.result, one) or ""}
+    labels = {**_labels(record, one.key), **own}
     for row in one.rows:
-        here = {**_labels(record, one.key), **own, "size_bytes": row.size_bytes}
+        here = {**labels, "size_bytes": row.size_bytes}
         busbw = row.busbw_gbps
         yield "busbw_bytes_per_second", here, None if busbw is None else busbw.median * 1e9
         yield "time_seconds", here, row.time_us.median / 1e6

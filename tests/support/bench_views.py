@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterctl.documents.bench import BenchResult
-from clusterctl.report.html import run_page
+from clusterctl.report.html import of_view as html
 from clusterctl.report.text import of_view
 from clusterctl.results.record import Record, from_document
 from clusterctl.views import bench
@@ -15,7 +15,7 @@ def text(found: BenchResult | Record) -> str:
 
 
 def page(record: Record) -> str:
-    return run_page.render(record, bench.view(record))
+    return html.render(bench.view(record, for_page=True))
 
 
 def csv(*records: Record) -> str:

@@ -25,16 +25,16 @@ def write(
     """
     from clusterctl.views import bench
 
-    views = [bench.view(record) for record in records]
+    views = [bench.view(record, for_page=html is not None) for record in records]
     try:
         if html is not None:
-            from clusterctl.report.html import run_page
+            from clusterctl.report.html import of_view
 
-            for record, view in zip(records, views, strict=True):
+            for view in views:
                 page = html
                 if len(records) > 1:
-                    page = html.with_name(f"{html.stem}-{record.summary.run}{html.suffix}")
-                report_files.write(page, run_page.render(record, view))
+                    page = html.with_name(f"{html.stem}-{view.run}{html.suffix}")
+                report_files.write(page, of_view.render(view))
                 console.talk(f"report: {page}")
         forms: tuple[tuple[Path | None, bench.Form], ...] = (
             (junit, "junit"), (csv, "csv"), (prometheus, "prometheus")

@@ -111,9 +111,9 @@ def show(
     with read_as_stored(record.summary.run, results.path):
         page = None
         if html is not None:
-            from clusterctl.report.html import run_page
+            from clusterctl.report.html import of_view
 
-            page = run_page.render(record, bench.view(record))
+            page = of_view.render(bench.view(record, for_page=True))
         text = None if as_json else stored.shown(record)
     if html is not None and page is not None:
         report_files.write(html, page)

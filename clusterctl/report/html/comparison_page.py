@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clusterctl.report.html import bounds, configuration, figures, page, variants
-from clusterctl.report.html.heat_map import HeatMap, of_proof
-from clusterctl.report.html.run_page import ranks_of, unit_of
+from clusterctl.report.html import bounds, configuration, figures, heat_map, page, variants
 from clusterctl.report.text.comparison import cautions, noise_words, once_words
+from clusterctl.report.view import Block
 from clusterctl.results.comparison import Comparison
 from clusterctl.results.record import Record
 
@@ -30,7 +29,7 @@ def render(found: Comparison, records: Sequence[Record]) -> str:
         "comparison.html.j2",
         title=f"{' and '.join(benchmarks)} \u00b7 {len(records)} runs compared",
         collective=found.kind == "collective",
-        unit="GB/s" if found.kind == "collective" else unit_of(results[0]),
+        unit="GB/s" if found.kind == "collective" else results[0].unit,
         runs=list(zip(_titles(found), found.runs, found.repeats, strict=True)),
         letters=found.letters,
         cautions=cautions(found),
@@ -39,7 +38,7 @@ def render(found: Comparison, records: Sequence[Record]) -> str:
         lines=found.lines,
         noise=noise_words(found),
         once=once_words(found),
-        heats=[(name, one) for name, record in zip(names, records, strict=True) if (one := _heat(record))],
+        heats=[one for name, record in zip(names, records, strict=True) if (one := _heat(name, record))],
         configuration=configuration.lines(records),
     )
 
@@ -53,5 +52,6 @@ def _titles(found: Comparison) -> list[str]:
     ]
 
 
-def _heat(record: Record) -> HeatMap | None:
-    return of_proof(record.result.proof, ranks_of(record), unit_of(record.result))
+def _heat(name: str, record: Record) -> Block | None:
+    result = record.result
+    return heat_map.block(result.proof, record.ranks, result.unit, f"Deviation by node: {name}")

@@ -6,13 +6,12 @@ rates are those of each rank's exchange with its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from clusterctl.documents.evidence import RankSpeed
 from clusterctl.documents.proof import NeighbourRates, Proof
 from clusterctl.report.text.table import size
+from clusterctl.report.view import Block, Cell, Head, Table
 
 ROWS_SHOWN = 64
 _BOUNDS = (0.02, 0.05, 0.10)
@@ -25,76 +24,79 @@ def shade(deviation: float) -> str:
     return "h0" if step == 0 else f"{'below' if deviation < 0 else 'above'}{step}"
 
 
-@dataclass(frozen=True, slots=True)
-class RankCell:
-    """One rank: its samples per second, 1.96 sigma of them, and its deviation from the median as a share."""
+def block(proof: Proof, np: int | None, unit: str, title: str) -> Block | None:
+    """Return the heat map of a run: of its training with ``np`` ranks, or of a collective's neighbours.
 
-    rank: int
-    samples_per_s: float
-    spread: float
-    deviation: float
-
-    @property
-    def shade(self) -> str:
-        """The style sheet's class: ``h0`` near the median, ``below1`` to ``below3``, ``above1`` to ``above3``."""
-        return shade(self.deviation)
-
-    @property
-    def says(self) -> str:
-        return f"{self.deviation * 100:+.1f}"
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMapRow:
-    """One node and its ranks."""
-
-    node: str
-    cells: tuple[RankCell, ...]
-
-    @property
-    def worst(self) -> float:
-        """The largest deviation from the median in either direction."""
-        return max(abs(cell.deviation) for cell in self.cells)
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    """The rows of a heat map, in the nodes' order; with many nodes, only those that deviate most."""
-
-    np: int
-    unit: str
-    median: float
-    about: str
-    """Sentences before the one that explains the cells."""
-    rows: tuple[HeatMapRow, ...]
-    left_out: int
-    left_out_within: float
-    slowest: RankCell
-    slowest_node: str
-
-    @property
-    def columns(self) -> int:
-        return max(len(row.cells) for row in self.rows)
-
-    def title(self, cell: RankCell) -> str:
-        """Return the tooltip of a cell."""
-        spread = f" \u00b1{cell.spread:.1f}" if cell.spread else ""
-        return f"rank {cell.rank}: {self.figure(cell.samples_per_s)}{spread} {self.unit}"
-
-    def figure(self, value: float) -> str:
-        """Return one rank's rate as text; bandwidths of a slow network need more digits than images."""
-        return f"{value:.3f}" if self.unit == "GB/s" and value < 10 else f"{value:.1f}"
-
-
-def of_proof(proof: Proof, np: int | None, unit: str) -> HeatMap | None:
-    """Return the heat map of a run: of its training with ``np`` ranks, or of a collective's neighbours."""
-    rates = (proof.rates or {}).get(str(np))
-    if rates:
-        return heat_map(rates, unit)
-    if proof.neighbours is None or not proof.neighbours.ranks:
+    With many nodes, it shows those that deviate most. None for fewer than two ranks.
+    """
+    rates = (proof.rates or {}).get(str(np), ())
+    about = ""
+    if not rates and proof.neighbours is not None:
+        rates = tuple(RankSpeed(one.rank, one.host, one.gbps, 0.0) for one in proof.neighbours.ranks)
+        unit = "GB/s"
+        about = f"{_neighbours(proof.neighbours)} " if rates else ""
+    if len(rates) < 2:
         return None
-    found = [RankSpeed(one.rank, one.host, one.gbps, 0.0) for one in proof.neighbours.ranks]
-    return heat_map(found, "GB/s", _neighbours(proof.neighbours))
+    middle = median(rate.samples_per_s for rate in rates)
+    nodes: dict[str, list[tuple[RankSpeed, float]]] = {}
+    for rate in sorted(rates, key=lambda one: one.rank):
+        off = rate.samples_per_s / middle - 1 if middle > 0 else 0.0
+        nodes.setdefault(rate.host or "unknown", []).append((rate, off))
+    worst = {node: max(abs(off) for _, off in ranks) for node, ranks in nodes.items()}
+    ordered = sorted(nodes, key=lambda node: worst[node], reverse=True)
+    shown, left_out = set(ordered[:ROWS_SHOWN]), ordered[ROWS_SHOWN:]
+    rows = tuple(
+        (Cell(node), *(_cell(rate, off, unit) for rate, off in ranks))
+        for node, ranks in nodes.items()
+        if node in shown
+    )
+    columns = max(map(len, rows))
+    node, (slowest, off) = min(
+        ((node, one) for node, ranks in nodes.items() for one in ranks),
+        key=lambda found: found[1][0].samples_per_s,
+    )
+    said = (
+        f"The slowest is rank {slowest.rank} on {node} with {_rate(slowest.samples_per_s, unit)} ({_percent(off)} %)."
+        if shade(off) != "h0"
+        else "All are within 2 % of it."
+    )
+    more = (
+        f"{len(left_out)} more nodes are within {100 * max(worst[node] for node in left_out):.1f} % of the median."
+        if left_out
+        else ""
+    )
+    table = Table(
+        heads=(Head("node"), *(Head(str(column)) for column in range(columns - 1))),
+        rows=tuple((*row, *[Cell("")] * (columns - len(row))) for row in rows),
+        style="heat",
+        title=title,
+    )
+    return Block(
+        title,
+        before=f"{about}The cells show the deviation of each of the {len(rates)} ranks from their median of "
+        f"{_rate(middle, unit)}, in percent. {said}",
+        tables=(table,),
+        after=(
+            *((more,) if more else ()),
+            "Columns are the ranks of a node in ascending order. The colour changes at 2, 5 and 10 %.",
+        ),
+        on_terminal=False,
+    )
+
+
+def _cell(rate: RankSpeed, off: float, unit: str) -> Cell:
+    spread = f" \u00b1{rate.spread:.1f}" if rate.spread else ""
+    title = f"rank {rate.rank}: {_rate(rate.samples_per_s, unit, spread)}"
+    return Cell(_percent(off), title=title, shade=shade(off))
+
+
+def _percent(off: float) -> str:
+    return f"{off * 100:+.1f}"
+
+
+def _rate(value: float, unit: str, spread: str = "") -> str:
+    """Return one rank's rate as text; bandwidths of a slow network need more digits than images."""
+    return f"{value:.{3 if unit == 'GB/s' and value < 10 else 1}f}{spread} {unit}"
 
 
 def _neighbours(measured: NeighbourRates) -> str:
@@ -113,39 +115,3 @@ def _neighbours(measured: NeighbourRates) -> str:
     if all(len(one.gbps_with) == 1 for one in ranks):
         about += " With one neighbour per rank, both ends of a slow link have a low value."
     return about
-
-
-def heat_map(rates: Sequence[RankSpeed], unit: str, about: str = "") -> HeatMap | None:
-    """Return the heat map of one launch's rates (``proof.rates``); None for fewer than two ranks.
-
-    ``about``: as in the heat map.
-    """
-    if len(rates) < 2:
-        return None
-    middle = median(rate.samples_per_s for rate in rates)
-    nodes: dict[str, list[RankCell]] = {}
-    for rate in sorted(rates, key=lambda one: one.rank):
-        off = rate.samples_per_s / middle - 1 if middle > 0 else 0.0
-        cell = RankCell(rate.rank, rate.samples_per_s, rate.spread, off)
-        nodes.setdefault(rate.host or "unknown", []).append(cell)
-    rows = [HeatMapRow(node, tuple(cells)) for node, cells in nodes.items()]
-    shown, left = rows, rows[:0]
-    if len(rows) > ROWS_SHOWN:
-        by_worst = sorted(rows, key=lambda row: row.worst, reverse=True)
-        keep = {row.node for row in by_worst[:ROWS_SHOWN]}
-        shown = [row for row in rows if row.node in keep]
-        left = by_worst[ROWS_SHOWN:]
-    slowest_node, slowest = min(
-        ((row.node, cell) for row in rows for cell in row.cells), key=lambda found: found[1].samples_per_s
-    )
-    return HeatMap(
-        np=len(rates),
-        unit=unit,
-        median=middle,
-        about=about,
-        rows=tuple(shown),
-        left_out=len(left),
-        left_out_within=max((row.worst for row in left), default=0.0),
-        slowest=slowest,
-        slowest_node=slowest_node,
-    )

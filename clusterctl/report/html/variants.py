@@ -1,13 +1,12 @@
-"""The variants of one run: their medians as series of the charts, and what proves them."""
+"""The variants of one run as series of the charts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from clusterctl.documents.bench import BenchResult, VariantResult
+from clusterctl.documents.bench import BenchResult
 from clusterctl.report.html import figures
 from clusterctl.report.html.chart import Chart
-from clusterctl.report.text import trust as trust_lines
 
 
 def charts(result: BenchResult, bounds: Sequence[tuple[str, float]]) -> list[Chart]:
@@ -22,9 +21,3 @@ def windows(result: BenchResult) -> Mapping[str, float]:
     """Return the spread of the timed windows of a training that was measured once; else that of repeats counts."""
     once = len(result.variants) == 1 and result.repeats == 1
     return (result.proof.spread or {}) if once else {}
-
-
-def proven(variants: Sequence[VariantResult]) -> list[tuple[str, list[str]]]:
-    """Return the names of the variants that have proof lines, and these lines."""
-    found = [(one.name, trust_lines.lines(one.proof) + trust_lines.algorithms(one.proof)) for one in variants]
-    return [(name, lines) for name, lines in found if lines]

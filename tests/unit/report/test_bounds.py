@@ -28,7 +28,7 @@ def test_the_expected_bandwidth_is_a_line_and_a_sentence():
     )
     page = bench_views.page(record)
     assert page.count('class="reference"') == 5  # two drawings on each of two scales, and the legend
-    assert '<p class="note">As expected.' in page and "96.9" in page
+    assert '<section class="note">\n<p>As expected.' in page and "96.9" in page
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_what_is_not_as_it_should_be_is_said_loudly(links, words, names):
     record = expected(collective(), links=links)
     assert bounds.sentence(record.result.proof.expected).startswith(words)
     assert [name.split()[0] for name, _ in bounds.lines(record)] == names
-    assert f'<p class="caution">{words}' in bench_views.page(record)
+    assert f'<section class="caution">\n<p>{words}' in bench_views.page(record)
 
 
 def test_what_is_not_known_is_said_and_not_drawn():

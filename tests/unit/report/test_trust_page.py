@@ -8,10 +8,10 @@ from result_documents import collective, slow_rank_training, training
 
 from clusterctl.documents.evidence import GpuDirectNode
 from clusterctl.documents.proof import BaselineVerdict, Proof
-from clusterctl.report.html import trust
 from clusterctl.results import baseline
 from clusterctl.results.record import result_of
 from clusterctl.trust import gpudirect
+from clusterctl.views import bench_page
 
 FAST, SLOW = {"NET/IB/0/GDRDMA": 8}, {"NET/Socket/0": 4}
 
@@ -76,7 +76,7 @@ def test_ranks_that_straggle_are_named_above_the_heat_map():
     record = slow_rank_training()
     assert [one["rank"] for one in record.document["proof"]["stragglers"]["32"]] == [21]
     page = bench_views.page(record)
-    assert "Slower than random variation: rank 21 on <code>gpu03</code> (15.8 % below the median)." in page
+    assert "Slower than random variation: rank 21 on gpu03 (15.8 % below the median)." in page
     assert "Slower than random variation" not in bench_views.page(training([[100.0] * 4]))
 
 
@@ -85,5 +85,5 @@ def test_names_keep_their_letters_in_the_baselines_sentence():
         name="nightly", verdict="no-match", reason="hardware is NVIDIA H200, the nearest has NVIDIA A100",
         hint=None, judged=0, figures=0, too_noisy=(), below=(),
     )  # fmt: skip
-    said = trust.baseline_sentence(Proof(baseline=found))
+    said = bench_page.baseline_sentence(Proof(baseline=found))
     assert said.endswith(". Hardware is NVIDIA H200, the nearest has NVIDIA A100.")

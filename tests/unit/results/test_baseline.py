@@ -10,11 +10,11 @@ from clusterctl.benchmarks.key import configuration_key
 from clusterctl.documents.bench import BenchResult
 from clusterctl.documents.proof import Proof
 from clusterctl.errors import ResultError, UsageError
-from clusterctl.report.html import trust as html_trust
 from clusterctl.report.text import baseline as baseline_table
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.results import baseline_files, published
 from clusterctl.results.baseline import Baseline, Series, compare, figures, record
+from clusterctl.views import bench_page
 
 SIZES = [1024, 65536, 1 << 20, 1 << 26, 1 << 30]
 HEALTHY = [0.2, 8.0, 85.0, 315.0, 355.0]
@@ -143,7 +143,7 @@ def test_a_baseline_that_could_never_fail_judges_nothing_and_says_how_many_repea
     assert baseline_table.noisy_lines([(1024, 0.5, 3, wild.needed)]) == [
         "too noisy to judge: 1 KiB (the 3 repeats vary by 50.0 %; even 30 repeats are too few)"
     ]
-    page = html_trust.baseline_sentence(Proof(baseline=none.part()))
+    page = bench_page.baseline_sentence(Proof(baseline=none.part()))
     assert page.startswith(
         "The baseline b cannot judge this run: 0 of 3 figures judged. Too noisy to judge: 1 KiB"
     )
