@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from clusterctl.facts.model.health import GpuHealth
 
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{7,16})\): (\d{1,4})\b")
+# An NVLink's Xid (144 to 150) tells by its third word whether the driver calls it fatal.
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{7,16})\): (\d{1,4})\b(?:, \S{1,40} (Nonfatal)\b)?")
 _SXID = re.compile(
     r"nvidia-nvswitch(\d{1,3}): SXid \(PCI:[0-9a-fA-F:.]{7,16}\): (\d{1,6}), (Fatal|Non-fatal)?"
 )
@@ -15,10 +16,14 @@ _SXID = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """An event of a GPU: its number, and the address of the GPU on the PCI bus without the function."""
+    """An event of a GPU: its number, the address of the GPU on the PCI bus without the function, and its severity.
+
+    ``is_nonfatal`` tells that the driver itself calls the event nonfatal.
+    """
 
     number: int
     address: str
+    is_nonfatal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,9 @@ class SwitchXid:
 def xid_of(text: str) -> Xid | None:
     """Return the Xid that a line reports, None if it reports none."""
     match = _XID.search(text)
-    return Xid(int(match[2]), match[1].partition(".")[0].lower()) if match else None
+    if match is None:
+        return None
+    return Xid(int(match[2]), match[1].partition(".")[0].lower(), match[3] is not None)
 
 
 def switch_xid_of(text: str) -> SwitchXid | None:

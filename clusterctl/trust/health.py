@@ -335,10 +335,11 @@ def _logged(text: str, gpus: tuple[GpuHealth, ...]) -> HealthEvent:
     if xid := xid_of(text):
         row = table.xids().get(xid.number)
         says = row.says if row else "NVIDIA's Xid catalogue has its meaning"
-        effect = Effect.GRAVE if row and row.is_grave else Effect.DOUBTFUL
+        is_grave = row is not None and row.is_grave and not xid.is_nonfatal
+        what = f"Xid {xid.number}{' (not fatal)' if xid.is_nonfatal else ''}: {says}"
         return HealthEvent(
-            gpu_at(xid.address, gpus), f"xid_{xid.number}", f"Xid {xid.number}: {says}", effect, None,
-            row.action if row else "", row.source if row else _LOG_SOURCE,
+            gpu_at(xid.address, gpus), f"xid_{xid.number}", what, Effect.GRAVE if is_grave else Effect.DOUBTFUL, None,
+            row.action if row and not xid.is_nonfatal else "", row.source if row else _LOG_SOURCE,
         )  # fmt: skip
     if sxid := switch_xid_of(text):
         effect = Effect.GRAVE if sxid.is_fatal else Effect.DOUBTFUL

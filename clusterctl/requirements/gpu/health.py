@@ -63,7 +63,7 @@ def _of_log(log: KernelLog, gpus: tuple[GpuHealth, ...]) -> tuple[list[str], lis
         when = "" if event.at_s is None else f", {_time(event.at_s)} after boot"
         if xid := xid_of(event.text):
             row = table.xids().get(xid.number)
-            if row is None or not row.is_grave:
+            if row is None or not row.is_grave or xid.is_nonfatal:
                 continue
             said = f"{gpu_at(xid.address, gpus)}: Xid {xid.number}, {row.says}"
             found = repaired if row.kind == "memory" else faults

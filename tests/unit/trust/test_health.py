@@ -227,6 +227,18 @@ def test_lines_of_the_kernel_log() -> None:
     assert growth(before, after)[0].what == "Xid 94: memory error of the GPU (2 times)"
 
 
+def test_an_xid_that_the_driver_calls_nonfatal_is_not_grave() -> None:
+    said = "NVRM: Xid (PCI:0000:00:06): 149, NETIR_LINK_EVT {} XC0 i0 Link 05 (0x004505c6 0x00000000)"
+    before = (0.5, "eth0: link up")
+    found = growth(
+        _log(before), _log(before, (25201.0, said.format("Nonfatal")), (25202.0, said.format("Fatal")))
+    )
+    assert [(event.effect.value, event.what.partition(":")[0], bool(event.meaning)) for event in found] == [
+        ("grave", "Xid 149", True),
+        ("doubtful", "Xid 149 (not fatal)", False),
+    ]
+
+
 def test_a_line_in_the_last_moment_before_the_run_is_old_and_the_same_line_again_is_new() -> None:
     line = "NVRM: Xid (PCI:0000:00:06): 31, pid=1, MMU Fault"
     before = _log((25163.0, line), last_s=25163.0)
