@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clusterctl.report.text.table import rendered
-from clusterctl.report.view import Block, View
+from clusterctl.report.text.table import columns, halves_above
+from clusterctl.report.view import Block, Table, View
 
 
 def render(view: View) -> str:
@@ -18,5 +18,16 @@ def _lines(block: Block) -> Iterator[str]:
         yield block.before
     yield from block.lines
     yield from (one.lines for one in block.items)
-    yield from (rendered(one) for one in (*block.tables, *block.closed))
+    yield from (_table(one) for one in (*block.tables, *block.closed))
     yield from block.after
+
+
+def _table(table: Table) -> str:
+    """Return the columns that a terminal shows."""
+    shown = table.on_terminal()
+    text = columns(
+        [head.text for head in shown.heads],
+        [[f"{cell.text} {cell.more}".rstrip() for cell in row] for row in shown.rows],
+        left=[index for index, head in enumerate(shown.heads) if head.words],
+    )
+    return halves_above(text, *shown.groups) if shown.groups else text

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from clusterctl.report.view import Table
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -42,17 +38,6 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequ
         ).rstrip()
         for row in cells
     )
-
-
-def rendered(table: Table) -> str:
-    """Return a table for a terminal."""
-    shown = table.on_terminal()
-    text = columns(
-        [head.text for head in shown.heads],
-        [[f"{cell.text} {cell.more}".rstrip() for cell in row] for row in shown.rows],
-        left=[index for index, head in enumerate(shown.heads) if head.words],
-    )
-    return halves_above(text, *shown.groups) if shown.groups else text
 
 
 def halves_above(table: str, first: str, second: str) -> str:
