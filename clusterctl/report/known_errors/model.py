@@ -68,6 +68,8 @@ class KnownError(_Part):
         tuple[Annotated[str, StringConstraints(pattern=r"^(?:https://|collective_core/docs/)\S+$")], ...],
         Field(min_length=1),
     ]
+    about_others: bool = False
+    """Whether the line reports other ranks, so that the node that prints it is not at fault and is not named."""
     requirement: RequirementName | None = None
     """The requirement of `clusterctl check` that covers it."""
     check: Annotated[str, StringConstraints(pattern=r"^[a-z]")] | None = None

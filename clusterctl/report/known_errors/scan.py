@@ -192,7 +192,7 @@ class Scan:
         groups = match.groupdict()
         host = groups.get("host") or origin.host if self._node is None else self._node or None
         rank = int(groups["rank"]) if groups.get("rank") else origin.rank
-        if host is not None and len(found.hosts) < PLACES_KEPT:
+        if host is not None and not found.entry.about_others and len(found.hosts) < PLACES_KEPT:
             found.hosts.setdefault(host)
         if rank is not None and len(found.ranks) < PLACES_KEPT:
             found.ranks.add(rank)

@@ -258,6 +258,14 @@ def test_the_log_of_a_rank_names_only_the_node_of_that_rank(tmp_path: Path) -> N
         assert found.hosts == hosts
 
 
+def test_who_reports_ranks_out_of_step_is_not_named(tmp_path: Path) -> None:
+    said = "desync: ranks called different operations: rank 3 is in barrier(), rank 1 is in send()\n"
+    (tmp_path / "rank-0.log").write_text(said)
+    found = cause_in(tmp_path, node_of=of_ranks(("gpu01", "gpu02")))
+    assert found is not None
+    assert (found.id, found.hosts) == ("ccore-out-of-step", ())
+
+
 def test_a_line_of_a_kept_kernel_log_names_its_node(tmp_path: Path) -> None:
     kill = "Out of memory: Killed process 2334 (python3) total-vm:346800kB"
     (tmp_path / "kernel-gpu02.log").write_text(f"[  152.655906] gpu02 kernel: {kill}\n")
