@@ -31,10 +31,17 @@ $(VENV)/.clusterctl: $(SOURCES) | $(BIN)/pip
 
 # Without docs, which the wheel does not hold. In a build directory of its own, so that CMake compiles only what changed.
 CORE_SOURCES := $(shell find collective_core -type f -not -name '*.pyc' -not -path '*/docs/*' 2>/dev/null)
-$(VENV)/.core: $(CORE_SOURCES) | $(VENV)/.clusterctl
-	@echo "Building collective_core and installing it into $(VENV); this takes some minutes."
-	$(PIP) install --config-settings build-dir=$(CURDIR)/build/wheel ./collective_core
+build/wheel/.built: $(CORE_SOURCES) tools/build_core_wheel.py | $(BIN)/pip
+	@$(BIN)/python tools/build_core_wheel.py
 	@touch $@
+
+$(VENV)/.core: build/wheel/.built | $(VENV)/.clusterctl
+	$(PIP) install --force-reinstall --no-deps build/wheel/dist/collective_core-*.whl
+	@touch $@
+
+# Torch is unpacked on one processor, which leaves the compilers the others.
+together:
+	@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.torch build/wheel/.built
 
 $(VENV)/.torch: | $(BIN)/pip
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install numpy $(TORCH)
@@ -51,11 +58,11 @@ $(VENV)/.dependencies: pyproject.toml $(VENV)/.dev
 
 install: $(VENV)/.core $(VENV)/.clusterctl ## Install clusterctl into .venv, and build and install collective_core
 
-demo: $(VENV)/.torch install ## all_reduce and ResNet50 on this machine, no root, no GPU needed
+demo: together $(VENV)/.torch install ## all_reduce and ResNet50 on this machine, no root, no GPU needed
 	$(BIN)/clusterctl bench --collective all_reduce -np 2
 	$(BIN)/clusterctl bench --model resnet50 --scaling 1,2
 
-dev: $(VENV)/.torch $(VENV)/.dev install ## Everything the tests use, inside .venv
+dev: together $(VENV)/.torch $(VENV)/.dev install ## Everything the tests use, inside .venv
 
 prerequisites: ## Install the system packages that the tests use (root)
 	tests/prerequisites.sh
@@ -217,4 +224,4 @@ docs: $(VENV)/.docs $(VENV)/.clusterctl ## Regenerate docs/cli.md and docs/inven
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install demo dev prerequisites lint lint-fast unit soak core core-by-file core-sanitizers core-aarch64-cuda core-torch-suite core-torch-matrix integration lab journey test release-wheel gpu gpu-all bench schema screens docs clean
+.PHONY: help install together demo dev prerequisites lint lint-fast unit soak core core-by-file core-sanitizers core-aarch64-cuda core-torch-suite core-torch-matrix integration lab journey test release-wheel gpu gpu-all bench schema screens docs clean
