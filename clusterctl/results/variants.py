@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 
 from clusterctl.benchmarks.base import FaultKind
@@ -168,9 +169,11 @@ def _numbered(health: HardwareHealth | None, repeat: int) -> HardwareHealth | No
 
 def _rows(runs: Sequence[Measured], first: VariantResult | None) -> tuple[VariantRow, ...]:
     base = {row.size_bytes: row.time_us.median for row in first.rows} if first else {}
+    sweeps = [_by_size(run) for run in runs]
     found = []
-    for size_bytes in [row.size_bytes for row in _sweep(runs[0])]:
-        same = [row for run in runs for row in _sweep(run) if row.size_bytes == size_bytes]
+    for place in sweeps[0]:
+        size_bytes, _ = place
+        same = [sweep[place] for sweep in sweeps if place in sweep]
         figures = _half([_first_half(row) for row in same])
         if figures is None:
             continue
@@ -190,8 +193,17 @@ def _rows(runs: Sequence[Measured], first: VariantResult | None) -> tuple[Varian
     return tuple(found)
 
 
-def _sweep(run: Measured) -> tuple[Row, ...]:
-    return run.sweep.rows if run.sweep is not None else ()
+def _by_size(run: Measured) -> dict[tuple[int, int], Row]:
+    """Return the rows of a sweep by size, and by their number among those of this size.
+
+    Processes that did not connect to each other print every size once each: these rows are not repeats.
+    """
+    counts: Counter[int] = Counter()
+    found = {}
+    for row in run.sweep.rows if run.sweep is not None else ():
+        found[row.size_bytes, counts[row.size_bytes]] = row
+        counts[row.size_bytes] += 1
+    return found
 
 
 def _first_half(row: Row) -> Half:

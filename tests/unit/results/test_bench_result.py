@@ -78,6 +78,19 @@ def test_wrong_elements_of_both_halves_are_shown():
     assert rows[8].wrong == 24
 
 
+def test_rows_of_processes_that_did_not_connect_are_not_repeats():
+    measured = collective("built-without-mpi")
+    first, second = (
+        [row for at, row in enumerate(measured.sweep.rows) if at // 11 == half] for half in (0, 1)
+    )
+    slower = [replace(row, out_of_place=replace(row.out_of_place, time_us=99.0, wrong=3)) for row in second]
+    both = replace(measured, sweep=replace(measured.sweep, rows=(*first, *slower)))
+    rows = model.from_measured(both, "r").rows
+    assert [row.size_bytes for row in rows] == [row.size_bytes for row in both.sweep.rows]
+    assert [row.time_us.values for row in rows[:11]] == [(row.out_of_place.time_us,) for row in first]
+    assert {(row.time_us.values, row.time_us.cv, row.wrong) for row in rows[11:]} == {((99.0,), None, 3)}
+
+
 def test_the_shape_of_a_scaling_curve():
     result = model.from_measured(
         training_of(Point(1, 1, 819.0, 2.0), Point(8, 1, 6469.0, 3.0), Point(16, 2, 12299.0, 4.0)), "run-2"
