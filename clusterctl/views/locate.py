@@ -58,7 +58,8 @@ def view(found: Locate, history: Sequence[str] = ()) -> View:
     blocks = (
         Block("", lines=tuple(_head(found)), on_page=False),
         _apart(found),
-        Block("Slow", items=named, after=tuple(history)),
+        Block("Slow", items=named),
+        Block("Named in earlier runs", lines=tuple(history)),
         Block("Undecided, cleared, and what concerns all nodes", items=others),
         Block("", lines=() if failed else (_others(found),), on_page=False),
         Block(

@@ -99,8 +99,10 @@ def test_a_run_that_hung_shows_the_pairs_that_fail_alone():
     failed = replace(run_of(4), located=Located(RankFleet.of(["n1", "n2"])), faults=(fault,), apart=apart)
     found = results.document(failed, "r")
     assert found.apart.links == (("n1", "n2"),) and results.exit_code(failed) == 10
-    drawn = page(found)
+    before = "n1: also named in 2 of 3 runs"
+    drawn = page(found, [before])
     assert "did not end within 40 s" in drawn and "n1 and n2 fail with each other" in drawn
+    assert before in drawn and before in text(found, [before]).splitlines()
 
 
 def test_hostile_names_are_text_on_the_page():
