@@ -36,11 +36,11 @@ TONES = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value as text; ``more`` is what only the terminal shows beside it, ``title`` a page's tooltip."""
+    """One value as text; ``terminal`` is what a terminal shows instead of it, ``title`` a page's tooltip."""
 
     text: str
     tone: Tone = Tone.PLAIN
-    more: str = ""
+    terminal: str = ""
     title: str = ""
     shade: str = ""
     """The colour of a cell of a heat map, as a class of the style sheet."""

@@ -34,11 +34,10 @@ def repeats(counts: Iterable[int]) -> str:
     return " and ".join(map(str, found)) + (" repeat" if found == [1] else " repeats")
 
 
-def _figure(value: Spread | None, digits: int) -> Cell:
-    if value is None:
-        return _NONE
-    bounds = f"({value.least:.{digits}f}-{value.greatest:.{digits}f})" if value.bounds else ""
-    return Cell(f"{value.median:.{digits}f}", more=bounds)
+def _figure(value: Spread, digits: int, on_terminal: int) -> Cell:
+    """Return a median with so many digits after the point; a terminal has room for fewer, and shows the bounds."""
+    bounds = f" ({value.least:.{on_terminal}f}-{value.greatest:.{on_terminal}f})" if value.bounds else ""
+    return Cell(f"{value.median:.{digits}f}", terminal=f"{value.median:.{on_terminal}f}{bounds}")
 
 
 def _median(value: Spread | None) -> Cell:
@@ -58,7 +57,16 @@ def _ratio(row: VariantRow | VariantPoint | None) -> Iterator[Cell]:
     yield Cell(row.word.value, TONES[row.word]) if row.word else Cell("")
 
 
-_SIZE = (Head("size"), Head("bytes", on_terminal=False))
+def _per_rank(point: VariantPoint, spread: float | None) -> tuple[Cell, Cell]:
+    """Return the rate of one rank and the spread of its timed windows, which may not be recorded."""
+    rate = f"{point.samples_per_s_per_rank:.1f}"
+    if spread is None:
+        return Cell(rate), _NONE
+    return Cell(rate, terminal=f"{rate} +-{spread:.1f}"), Cell(f"{spread:.1f}")
+
+
+# A narrow page leaves out the second column of a table with sizes.
+_SIZE = (Head("size"), Head("bytes", early=True, on_terminal=False))
 _VARIES = Head("varies", unit="%", on_terminal=False)
 
 
@@ -83,7 +91,7 @@ def _collective(variant: VariantResult) -> Table:
         if half is None:
             return (_NONE,) * 3
         middle = _median(half.algbw_gbps) if once else _varies(half.time_us)
-        return _figure(half.time_us, 2 if once else 1), middle, _median(half.busbw_gbps)
+        return _figure(half.time_us, 2, 2 if once else 1), middle, _median(half.busbw_gbps)
 
     rows = tuple(
         (
@@ -113,7 +121,7 @@ def _compared(variants: Sequence[VariantResult]) -> Table:
         for variant in variants:
             row = next((row for row in variant.rows if row.size_bytes == size_bytes), None)
             cells += (
-                [_figure(row.time_us, 1), _varies(row.time_us), _median(row.busbw_gbps)]
+                [_figure(row.time_us, 2, 1), _varies(row.time_us), _median(row.busbw_gbps)]
                 if row
                 else [_NONE] * 3
             )
@@ -162,10 +170,9 @@ def _training(result: BenchResult) -> Table:
             if point is None:
                 cells += [_NONE] * (3 + once + between + 2 * losses)
             else:
-                off = f"{spread.get(str(point.np), 0.0):.1f}"
-                per_rank = Cell(f"{point.samples_per_s_per_rank:.1f}", more=f"+-{off}"), Cell(off)
                 cells += [
-                    _figure(point.samples_per_s, 1), *(per_rank if once else (_varies(point.samples_per_s),)),
+                    _figure(point.samples_per_s, 1, 1),
+                    *(_per_rank(point, spread.get(str(point.np))) if once else (_varies(point.samples_per_s),)),
                     Cell(percent(point.efficiency)),
                     *([Cell(percent(point.efficiency_between_nodes))] if between else []),
                     *([Cell(loss(point.loss_first)), Cell(loss(point.loss))] if losses else []),

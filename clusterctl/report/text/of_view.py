@@ -27,7 +27,7 @@ def _table(table: Table) -> str:
     shown = table.on_terminal()
     text = columns(
         [head.text for head in shown.heads],
-        [[f"{cell.text} {cell.more}".rstrip() for cell in row] for row in shown.rows],
+        [[cell.terminal or cell.text for cell in row] for row in shown.rows],
         left=[index for index, head in enumerate(shown.heads) if head.words],
     )
     return halves_above(text, *shown.groups) if shown.groups else text

@@ -99,7 +99,7 @@ def test_the_page_shows_every_figure_of_csv(shown: tuple[Record, Path]) -> None:
     record, _ = shown
     rows = list(table_of_page(bench_views.page(record)))
     for (_, at), values in figures(record).items():
-        digits = 1 if record.result.repeats > 1 or record.result.points else 2
+        digits = 1 if record.result.points else 2
         wanted = {f"{values[0]:.{digits}f}", *(f"{value:.2f}" for value in values[1:])}
         assert any(at in row and wanted <= set(row) for row in rows), (at, wanted)
 

@@ -65,13 +65,15 @@ def test_both_variants_are_drawn_with_their_bounds_and_stand_side_by_side():
     assert "Medians of 3 repeats" in page
     table = table_of(record(*TWO))
     assert [(head.page or head.text, head.unit) for head in table.heads[:6]] == [
-        ("size", ""), ("<b>ccore</b>", "/ nccl"), ("noise", ""), ("", ""), ("bytes", ""), ("nccl time", "\u00b5s")
+        ("size", ""), ("bytes", ""), ("<b>ccore</b>", "/ nccl"), ("noise", ""), ("", ""), ("nccl time", "\u00b5s")
     ]  # fmt: skip
     assert texts(table)[1] == (
-        *("32 MiB", "2.000", "\u00b16.0 %", "faster", "33554432"),
-        *("905.0", "0.6", "37.08", "455.0", "1.1", "73.75"),
+        *("32 MiB", "33554432", "2.000", "\u00b16.0 %", "faster"),
+        *("905.00", "0.6", "37.08", "455.00", "1.1", "73.75"),
     )
-    assert table.rows[1][3].tone is Tone.GOOD
+    assert table.rows[1][4].tone is Tone.GOOD
+    # A narrow page leaves out the second column of such a table.
+    assert '<table class="figures wrapped sized">' in page
 
 
 def test_a_training_counts_what_it_counts_and_lacks_what_it_lacks():
@@ -94,6 +96,13 @@ def test_a_training_counts_what_it_counts_and_lacks_what_it_lacks():
     assert [len(series.marks) for series in scaling.series] == [2, 1]
     assert scaling.series[0].marks[1].bounds == (390.0, 392.0) and scaling.series[1].marks[0].bounds is None
     assert scaling.y.title == "sequences/s"
+
+
+def test_a_spread_that_was_not_recorded_is_not_shown_as_zero():
+    one = record(variant("nccl", repeats=1, points=curve(100.0, 390.0)))
+    known = from_document({**one.document, "proof": {**one.document["proof"], "spread": {"4": 0.2}}})
+    assert [row[3:5] for row in texts(table_of(known))] == [("100.0", "-"), ("97.5", "0.2")]
+    assert [row[3].terminal for row in table_of(known).rows] == ["", "97.5 +-0.2"]
 
 
 @pytest.mark.parametrize(
