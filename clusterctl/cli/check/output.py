@@ -12,6 +12,7 @@ from clusterctl.cli import report_files
 
 if TYPE_CHECKING:
     from clusterctl.cli.check.run import Judged
+    from clusterctl.documents.check import Check
     from clusterctl.report.text.next_step import NextStep
     from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import HostMap
@@ -27,22 +28,20 @@ class CheckReports:
 
     def write(self, judged: Judged, following: Sequence[NextStep], *, strict: bool) -> None:
         """Write the requested files; ``following`` are the commands to type next."""
-        from clusterctl.documents.check import Check
-        from clusterctl.views import check as view
-
         reports = report_files.EachReport()
-        checked = Check.model_validate(judged.document)
         if self.junit is not None:
             from clusterctl.report import junit
+            from clusterctl.views import check
 
             with reports.of(self.junit):
-                suites = view.suites(checked, strict=strict)
+                suites = check.suites(_checked(judged), strict=strict)
                 report_files.write(self.junit, junit.render("clusterctl check", suites))
         if self.prometheus is not None:
             from clusterctl.report import prometheus
+            from clusterctl.views import check
 
             with reports.of(self.prometheus):
-                metrics = view.metrics(checked, checked_at_s=time.time())
+                metrics = check.metrics(_checked(judged), checked_at_s=time.time())
                 report_files.write(self.prometheus, prometheus.render(metrics))
         if self.html is not None:
             from clusterctl.report.html import fleet_page
@@ -51,6 +50,13 @@ class CheckReports:
                 page = fleet_page.render(judged.document, checked_at=_checked_at(judged), following=following)
                 report_files.write(self.html, page)
         reports.finish()
+
+
+def _checked(judged: Judged) -> Check:
+    """Return the document as a model, whose making takes time on a large fleet."""
+    from clusterctl.documents.check import Check
+
+    return Check.model_validate(judged.document)
 
 
 def _checked_at(judged: Judged) -> str:

@@ -44,6 +44,19 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "HEAVY []"
 
 
+def test_check_imports_no_template_engine_for_reports_that_were_not_requested() -> None:
+    program = (
+        "import sys, types\nfrom clusterctl.cli.check.output import CheckReports\n"
+        "judged = types.SimpleNamespace(document={})\n"
+        "CheckReports(None, None, None).write(judged, (), strict=False)\n"
+        "print([name for name in ('jinja2', 'clusterctl.views') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_help_names_every_verb() -> None:
     done = run("--help")
     assert done.returncode == 0
