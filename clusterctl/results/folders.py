@@ -38,8 +38,10 @@ def read(folder: Path) -> Record:
         return record.from_document(
             document, commands=commands, folder=str(folder.resolve()), label=RunDir(folder).label
         )
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ResultError(f"{folder}: results.json is incomplete: {error!r}") from None
+    except ValueError as error:
+        raise ResultError(f"{folder}: this version cannot read results.json: {error}") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+        raise ResultError(f"{folder}: results.json is damaged: {error!r}") from None
 
 
 def _json(path: Path) -> Any:

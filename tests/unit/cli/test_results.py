@@ -161,6 +161,14 @@ def test_a_folder_that_cannot_be_read_is_named_and_the_others_are_imported(tmp_p
     assert "20261101T000000Z-bench-0bad" in refused and "not imported" in err
 
 
+def test_a_result_of_another_shape_is_not_called_damaged(tmp_path, capsys):
+    one = collective()
+    one.document["rows"] = []
+    folder_of(one, tmp_path / "from")
+    _, _, err = call(capsys, "import", str(tmp_path / "from"), "--runs", str(tmp_path / "to"))
+    assert ": this version cannot read results.json: rows: unknown key" in err
+
+
 @pytest.mark.parametrize("commands", [5, "x", {"line": "x"}, [5, {"line": [1]}], None])
 def test_commands_of_another_type_end_no_import(tmp_path, capsys, commands):
     good = folder_of(training([[1.0]]), tmp_path / "from")
