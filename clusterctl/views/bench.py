@@ -333,9 +333,9 @@ def _lines(record: Record) -> Iterator[dict[str, object]]:
         for row in one.rows:
             half = {f"in_place_{name}": value for name, value in _half(row.in_place).items()}
             average = {"avg_busbw_gbps": result.avg_busbw_gbps} if number == 0 else {}
-            columns = {"size_bytes": row.size_bytes, "wrong": row.wrong, "ratio": row.ratio}
-            yield {**own, **columns, **_half(row), **half, **average}
-        yield from ({**own, **_point(point)} for point in one.points)
+            columns = {"size_bytes": row.size_bytes, "wrong": row.wrong}
+            yield {**own, **columns, **_half(row), **half, **average, **_ratio(result, row)}
+        yield from ({**own, **_point(point), **_ratio(result, point)} for point in one.points)
 
 
 def _half(half: VariantRow | VariantHalf | None) -> dict[str, float]:
@@ -356,5 +356,9 @@ def _point(point: VariantPoint) -> dict[str, object]:
         "efficiency_between_nodes": point.efficiency_between_nodes,
         "loss_first": point.loss_first,
         "loss": point.loss,
-        "ratio": point.ratio,
     }
+
+
+def _ratio(result: BenchResult, one: VariantRow | VariantPoint) -> dict[str, float | None]:
+    """Return the speed relative to the first variant; nothing if the run has no other one."""
+    return {"ratio": one.ratio} if len(result.variants) > 1 else {}

@@ -15,6 +15,7 @@ from result_documents import collective, slow_rank_training, training
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.report.text import runs as run_list
+from clusterctl.results.record import from_document
 
 FAULT = Fault(FaultKind.RANK_DIED, "rank 1 died of signal 9", 1, "gpu2", "see its log")
 HOSTILE = 'a"b\\c\nd <&> \x1b \ud800'
@@ -51,6 +52,16 @@ def test_csv_has_every_figure_in_its_column():
         assert (line["np"], line["hardware"], line["samples_per_s"]) == ("4", "NVIDIA H200", "")
     assert [line["np"] for line in lines[11:]] == ["1", "8", "16", "32"]
     assert float(lines[-1]["samples_per_s"]) == 80563.0 and lines[-1]["busbw_gbps"] == ""
+
+
+def test_csv_has_ratios_of_compared_variants_only():
+    one = collective()
+    (only,) = one.document["variants"]
+    other = {**only, "name": "other"}
+    both = from_document({**one.document, "variants": [only, other]})
+    for record, ratio in ((one, ""), (both, "1.0")):
+        lines = list(csv.DictReader(io.StringIO(bench_views.csv(record))))
+        assert {line["ratio"] for line in lines} == {ratio}
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", HOSTILE])
