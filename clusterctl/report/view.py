@@ -68,7 +68,8 @@ class Table:
     groups: tuple[str, str] | None = None
     """The names of two equal groups of columns, the second of which begins at the last ``time us``."""
     style: str = "figures wrapped"
-    """The classes of the style sheet: ``figures`` of numbers, ``plain`` of words, or ``heat``."""
+    """The classes of the style sheet: ``figures`` of numbers, ``plain`` of words, ``heat``, or ``pairs`` of a name and
+    a value of any length."""
     title: str = ""
     note: str = ""
 

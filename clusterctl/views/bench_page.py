@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -171,7 +172,8 @@ def _configuration(record: Record) -> Block:
 
 
 def _pairs(title: str, values: Mapping[str, str]) -> tuple[Table, ...]:
-    return _table(title, ("field", "value"), ((Cell(name), Cell(value)) for name, value in values.items()))
+    rows = ((Cell(name), Cell(value)) for name, value in values.items())
+    return tuple(replace(one, style="pairs") for one in _table(title, ("field", "value"), rows))
 
 
 def _beside_the_key(settings: Mapping[str, JsonValue], key: Mapping[str, str]) -> dict[str, str]:

@@ -64,6 +64,8 @@ def test_every_figure_of_a_sweep_is_in_the_table():
     ):
         assert words in found.text
     assert COMMAND in found.cells
+    # The style sheet wraps values of any length in tables of this class.
+    assert "pairs" in [attributes.get("class") for tag, attributes in found.elements if tag == "table"]
     assert "NCCL version 2.28.3+cuda13.0" in found.cells
 
 
