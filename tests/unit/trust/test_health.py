@@ -19,6 +19,7 @@ from clusterctl.facts.model.health import (
     LinkErrors,
 )
 from clusterctl.facts.subjects import counters, gpu_health, health
+from clusterctl.facts.xid import xid_of
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 from clusterctl.trust.health import fleet, growth, unread
 from clusterctl.vendors import health as table
@@ -237,6 +238,28 @@ def test_an_xid_that_the_driver_calls_nonfatal_is_not_grave() -> None:
         ("grave", "Xid 149", True),
         ("doubtful", "Xid 149 (not fatal)", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_nonfatal"),
+    [
+        # The driver fills the name of the unit and the severity up with blanks.
+        ("145, RLW_RXPIPE      Nonfatal XC0 i0 Link 03 (0x0409a0c2 0x00000008 0x00000001)", True),
+        ("149, NETIR_LINK_EVT  Fatal    XC0 i0 Link 01 (0x021425c6 0x00000000)", False),
+        ("145, pid=7, name=python3, RLW_REMAP Nonfatal XC1 i0 Link 10 (0x00000004 0x00000040)", True),
+        ("145, RLW_REMAP Nonfatal XC0 i0 Link 02", True),
+        # Promoted: NVIDIA's catalogue asks for a reset of the GPU, before driver 575 and from it on.
+        ("145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x000004c2 0x00000001 0x00000000)", False),
+        ("145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x00000086 0x00000004 0x00000000)", False),
+        ("145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x00000006 0x00000004 0x00000000)", True),
+        # Only Xids of NVLinks have a severity; a program chooses its name.
+        ("79, pid=1, name=X Nonfatal, GPU has fallen off the bus.", False),
+        ("145, pid=1, name=X Nonfatal, RLW_REMAP Fatal XC0 i0 Link 02", False),
+    ],
+)
+def test_the_severity_of_an_nvlinks_xid(said: str, is_nonfatal: bool) -> None:
+    xid = xid_of(f"NVRM: Xid (PCI:0000:00:06): {said}")
+    assert xid is not None and xid.is_nonfatal is is_nonfatal
 
 
 def test_a_line_in_the_last_moment_before_the_run_is_old_and_the_same_line_again_is_new() -> None:
