@@ -69,7 +69,10 @@ class KnownError(_Part):
         Field(min_length=1),
     ]
     about_others: bool = False
-    """Whether the line reports other ranks, so that the node that prints it is not at fault and is not named."""
+    """Whether the line reports other ranks, so that the node that prints it is not at fault and is not named.
+
+    The pattern may capture the ``host`` at fault.
+    """
     requirement: RequirementName | None = None
     """The requirement of `clusterctl check` that covers it."""
     check: Annotated[str, StringConstraints(pattern=r"^[a-z]")] | None = None

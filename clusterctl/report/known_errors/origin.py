@@ -26,9 +26,10 @@ _HOSTS = (
         r"[A-Za-z0-9_./-]{1,64}(?:\[\d{1,8}\])?:"
     ),
 )
-# The kernel module of NVIDIA names a GPU by its PCI address: NVRM: Xid (PCI:0000:06:00), NVRM: GPU 0000:06:00.0.
+# The kernel module of NVIDIA names a GPU by its PCI address: NVRM: Xid (PCI:0000:06:00), NVRM: GPU 0000:06:00.0. In an
+# SXid it is that of an NVSwitch.
 _PCI_GPU = re.compile(
-    r"(?:\(PCI:|\bGPU ?)(?P<gpu>[0-9a-fA-F]{3,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?)\b"
+    r"(?:\bXid \(PCI:|\bGPU ?)(?P<gpu>[0-9a-fA-F]{3,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?)\b"
 )
 _RANKS = (
     # Open MPI 4 and 5 with --tag-output: [1,3]<stderr>:, [prterun-host-12@1,3]<stderr>:.

@@ -190,9 +190,11 @@ class Scan:
         found.last = line
         origin = origin_of(text)
         groups = match.groupdict()
-        host = groups.get("host") or origin.host if self._node is None else self._node or None
+        host = groups.get("host") if self._node is None else None
+        if host is None and not found.entry.about_others:
+            host = origin.host if self._node is None else self._node or None
         rank = int(groups["rank"]) if groups.get("rank") else origin.rank
-        if host is not None and not found.entry.about_others and len(found.hosts) < PLACES_KEPT:
+        if host is not None and len(found.hosts) < PLACES_KEPT:
             found.hosts.setdefault(host)
         if rank is not None and len(found.ranks) < PLACES_KEPT:
             found.ranks.add(rank)

@@ -117,6 +117,48 @@ def test_gpus_are_named_by_their_address_or_index() -> None:
     assert scanned(b"RuntimeError: CUDA error: out of memory\n").findings[0].gpus == {}
 
 
+def test_a_switch_is_not_named_as_a_gpu() -> None:
+    line = (
+        b"nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error\n"
+    )
+    assert scanned(line).findings[0].gpus == {}
+
+
+def test_who_reports_another_rank_is_not_named() -> None:
+    lost = b"rank 2 (host gpu02, pid 4711) died or cannot be reached (connection closed)"
+    left = b"rank 2 (host gpu02, pid 4711) destroyed its communicator before operation 12: send(count=8, u8)"
+    missing = b"Stalled ops:HorovodBroadcast_dense_1_bias_0 [missing ranks: 2]"
+    for line, hosts in ((lost, ["gpu02"]), (left, []), (missing, [])):
+        found = scanned(b"Nov 21 07:01:02 gpu01 train[7]: " + line + b"\n").findings[0]
+        assert (list(found.hosts), found.ranks) == (hosts, {2}), line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Lockdown: systemd-logind: hibernation is restricted; see man kernel_lockdown.7",
+        b"Lockdown: dmidecode: /dev/mem,kmem,port is restricted; see man kernel_lockdown.7",
+        b"Unable to determine the device handle for GPU 0000:0B:00.0: Insufficient Permissions",
+    ],
+)
+def test_what_ends_no_job_is_not_explained(line: bytes) -> None:
+    assert found_ids(scanned(line + b"\n")) == []
+
+
+def test_a_watchdog_and_a_host_name_are_no_causes_beside_another_error() -> None:
+    lines = (
+        b"[rank0]:[W ProcessGroupGloo.cpp:721] Warning: Unable to resolve hostname to a (local) address.\n"
+        b"[rank0]: RuntimeError: CUDA error: device-side assert triggered\n"
+        b"[rank0]:[E602 11:17:52.39 ProcessGroupNCCL.cpp:2268] [PG ID 0 PG GUID 0 Rank 0]  failure detected by watchdog"
+        b" at work sequence id: 2847 PG status: last enqueued work: 2855, last completed work: 2846\n"
+    )
+    assert found_ids(scanned(lines)) == [
+        "torch-device-assert",
+        "gloo-no-own-address",
+        "torch-watchdog-failure",
+    ]
+
+
 def test_colours_and_carriage_returns_do_not_hide_a_line() -> None:
     timeout = scanned(LOGS / "broken" / "gpu-lost.log").findings[1]
     assert (timeout.count, timeout.ranks) == (2, {3, 5})
