@@ -150,7 +150,7 @@ def _end(session: Session, work: Work, mark: str, reached: Sequence[Node]) -> No
     left = {node.name for node in reached}
 
     def end(node: Node, transport: Transport) -> bool:
-        script = processes.end_script(mark, _GRACE_S)
+        script = processes.end_command_script(mark, _GRACE_S)
         done = transport.run(("sh", "-s"), stdin=script, timeout_s=_END_TIMEOUT_S, as_root=work.as_root)
         return done.text.split() == ["left"]
 

@@ -8,13 +8,32 @@ from clusterctl.foreign import is_whole, whole
 
 # Ranks have the token in their environment, Open MPI's daemons in their command line.
 _FIND = """
-found() {
+marked() {
   { grep -la "$TOKEN" /proc/[0-9]*/environ; grep -la "$TOKEN" /proc/[0-9]*/cmdline; } 2>/dev/null |
     sed 's,/proc/\\([0-9]*\\)/.*,\\1,' | sort -un | grep -vx "$$"
 }
+found() { marked; }
 rank_of() {
   tr '\\0' '\\n' 2>/dev/null <"/proc/$1/environ" |
     sed -n 's/^OMPI_COMM_WORLD_RANK=//p;s/^PMI_RANK=//p;s/^RANK=//p;s/^SLURM_PROCID=//p' | head -n 1
+}
+"""
+
+# Also what hides its environment (another account's, as under sudo) or has cleared it: all processes of the sessions
+# that a process with the token leads.
+_WHOLE_SESSIONS = """
+leaders=" $(for pid in $(marked); do
+  session=$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | cut -d ' ' -f 4)
+  [ "$session" != "$pid" ] || printf '%s ' "$pid"
+done)"
+found() {
+  {
+    marked
+    sed -n 's/^\\([0-9]*\\) (.*) [^Z] [0-9]* [0-9]* \\([0-9]*\\) .*/\\1 \\2/p' /proc/[0-9]*/stat 2>/dev/null |
+      while read -r pid session; do
+        case "$leaders" in *" $session "*) echo "$pid" ;; esac
+      done
+  } | sort -un
 }
 """
 
@@ -109,3 +128,8 @@ def parse_inspection(text: str) -> tuple[RankProcess, ...]:
 def end_script(token: str, grace_s: float) -> bytes:
     """Return sh text that ends the launch's processes on a node within about ``grace_s`` seconds and lists the rest."""
     return (f"GRACE_TURNS={int(grace_s * 2)}\n" + _head(token) + _FIND + _END).encode()
+
+
+def end_command_script(token: str, grace_s: float) -> bytes:
+    """Return sh text that does the same for a command, with all processes of its session."""
+    return (f"GRACE_TURNS={int(grace_s * 2)}\n" + _head(token) + _FIND + _WHOLE_SESSIONS + _END).encode()

@@ -9,7 +9,13 @@ from clusterctl.launch.base import LaunchPlan, Placement
 from clusterctl.launch.failure import Outcome, check_library, check_ranks, classify
 from clusterctl.launch.launchers.openmpi import OpenMpi
 from clusterctl.launch.notices import gave_up
-from clusterctl.launch.processes import RankProcess, end_script, inspect_script, parse_inspection
+from clusterctl.launch.processes import (
+    RankProcess,
+    end_command_script,
+    end_script,
+    inspect_script,
+    parse_inspection,
+)
 from clusterctl.transport.base import Failure, FailureKind
 from clusterctl.workloads import rank_values
 
@@ -301,7 +307,11 @@ def test_processes_of_a_launch_are_read_with_their_state():
 
 
 def test_the_scripts_never_contain_the_token_itself():
-    for script in (inspect_script("abcd0123"), end_script("abcd0123", 5.0)):
+    for script in (
+        inspect_script("abcd0123"),
+        end_script("abcd0123", 5.0),
+        end_command_script("abcd0123", 5.0),
+    ):
         assert b"abcd0123" not in script
 
 
