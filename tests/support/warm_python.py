@@ -53,14 +53,12 @@ class WarmProcess:
 
     def poll(self) -> int | None:
         """Return the exit code, or None while it runs; below 0 the signal that ended it."""
-        if self.returncode is None:
-            self.returncode = self._server.ended(self.pid, 0)
+        self._server.await_end(self, 0)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         """Return the exit code once it has ended."""
-        if self.returncode is None:
-            self.returncode = self._server.ended(self.pid, timeout)
+        self._server.await_end(self, timeout)
         if self.returncode is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
         return self.returncode
@@ -108,7 +106,8 @@ class _Server:
             env={**os.environ, **_THREADS}, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL,
         )  # fmt: skip
         theirs.close()
-        self._exit_codes: dict[int, int] = {}
+        # Only those that run: the kernel gives the number of one that has ended to another.
+        self._running: dict[int, WarmProcess] = {}
         atexit.register(self.close)
 
     def close(self) -> None:
@@ -132,15 +131,17 @@ class _Server:
                 os.close(err_write)
         pid = self._next("pid", 120)
         assert pid is not None, "the server that has torch imported has not answered within 120 s"
-        return WarmProcess(pid, os.fdopen(out_read), None if merged else os.fdopen(err_read), self)
+        process = WarmProcess(pid, os.fdopen(out_read), None if merged else os.fdopen(err_read), self)
+        self._running[pid] = process
+        return process
 
-    def ended(self, pid: int, timeout: float | None) -> int | None:
+    def await_end(self, process: WarmProcess, timeout: float | None) -> None:
+        """Wait until the exit code of a process is known, at most so many seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while pid not in self._exit_codes:
+        while process.returncode is None:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if self._next("end", left) is None:
-                return None
-        return self._exit_codes[pid]
+                return
 
     def _next(self, wanted: str, timeout: float | None) -> int | None:
         """Receive messages until one of the kind that is wanted; ends of processes are kept whatever is wanted."""
@@ -148,8 +149,8 @@ class _Server:
             message = self._socket.recv(4096)
             assert message, f"the server that has torch imported has ended: {self._process.wait(10)}"
             kind, pid, code = json.loads(message)
-            if kind == "end":
-                self._exit_codes[pid] = code
+            if kind == "end" and (ended := self._running.pop(pid, None)):
+                ended.returncode = code
             if kind == wanted:
                 return int(pid)
         return None
