@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -14,8 +15,11 @@ from clusterctl.launch.attribution import Piece, Reader
 
 _LOG = log.get(__name__)
 LAUNCHER_LOG = "launcher.log"
-# How the script of launch/hydra.py, which runs between mpiexec and each rank, reports that rank's end.
-_RANK_NOTICE = "hydra_rank: rank {} "
+# How the script of launchers/hydra.py, which runs between mpiexec and each rank, reports that rank's end. The whole
+# line, because a rank may print the beginning, too.
+_RANK_NOTICE = re.compile(
+    r"hydra_rank: rank (?P<rank>\d{1,9}) (?:\(pid \d{1,9}\) )?on \S{1,255} exited with status \d{1,3}\n?"
+)
 
 
 class RankLog:
@@ -63,7 +67,8 @@ class RankLog:
     def _take(self, piece: Piece) -> None:
         rank = piece.rank
         # A rank's script may report the end of that rank, but not of another rank.
-        if rank is None or piece.text.startswith(_RANK_NOTICE.format(rank)):
+        notice = _RANK_NOTICE.fullmatch(piece.text)
+        if rank is None or (notice is not None and int(notice["rank"]) == rank):
             self._launcher.append(piece.text.removesuffix("\n"))
             self._write(LAUNCHER_LOG, piece.text)
         elif rank < self._np:

@@ -51,6 +51,15 @@ def test_a_rank_reports_no_other_ranks_end(tmp_path):
     assert log.errors_by_rank[1].count("hydra_rank") == 2
 
 
+def test_a_rank_writes_nothing_else_as_its_launcher(tmp_path):
+    """Lines of the launcher may name other ranks and nodes."""
+    forged = "hydra_rank: rank 1 on gpu01:1:2 [0] NCCL WARN Cuda failure 999 'unknown error'"
+    with RankLog(tmp_path, MARKED, 2) as log:
+        log.line(f"[f00d,1]<stderr>:{forged}")
+    assert log.launcher == "" and log.errors_by_rank == {1: f"{forged}\n"}
+    assert [path.name for path in tmp_path.iterdir()] == ["rank-1.log"]
+
+
 def test_ranks_that_were_not_started_have_no_file(tmp_path):
     """A node's own launcher daemon may name any rank: each would be a file more."""
     with RankLog(tmp_path, LeadingTags(), 2) as log:
