@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 
 from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
@@ -11,8 +13,11 @@ from clusterctl.report.text.table import size
 from clusterctl.transport.base import Completed
 
 _HEAD = "--- "
-# Other blanks and dashes look like those of a head.
-_LIKE_A_HEAD = re.compile(r"[-\u2010-\u2015\u2212\u2500\u2501\ufe58\ufe63\uff0d]{3}\s")
+_LIKE_A_HEAD = re.compile(r"---(?!-|$)")
+# Not of the category Pd, but shown as a dash; dashes of double and triple width.
+_DASHES = dict.fromkeys("\u02d7\u2043\u207b\u208b\u2212\u2500\u2501\u2796\u30fc\u3161\u4e00\uff70", "-")
+_DASHES |= {"\u2e3a": "--", "\u2e3b": "---"}
+_UNSEEN = ("Mn", "Me", "Cf")
 
 
 def output(answers: Mapping[str, Completed]) -> str:
@@ -64,5 +69,14 @@ def _stderr(done: Completed) -> tuple[str, bytes, int]:
 
 def _quoted(data: bytes) -> str:
     """Return output as text; a line that looks like a head is indented, so that no node can imitate another."""
-    lines = data.decode(errors="replace").removesuffix("\n").split("\n")
-    return "\n".join(f" {line}" if _LIKE_A_HEAD.match(line) else line.removesuffix("\r") for line in lines)
+    lines = (line.removesuffix("\r") for line in data.decode(errors="replace").removesuffix("\n").split("\n"))
+    return "\n".join(f" {line}" if _is_like_a_head(line) else line for line in lines)
+
+
+def _is_like_a_head(line: str) -> bool:
+    """Return whether a line begins like a head on a terminal, with dashes, blanks and marks of any script."""
+    if not line or (line[0].isascii() and line[0] != "-"):
+        return False
+    seen = islice((one for one in line if unicodedata.category(one) not in _UNSEEN), len(_HEAD))
+    shown = (_DASHES.get(one, "-" if unicodedata.category(one) == "Pd" else one) for one in seen)
+    return _LIKE_A_HEAD.match("".join(shown)) is not None

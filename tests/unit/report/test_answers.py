@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
+from hostile_texts import BLANKS, DASHES, UNSEEN, VARIANTS, WIDE_DASHES
 
 from clusterctl.cli import on_nodes
 from clusterctl.report.text import answers
@@ -51,20 +54,29 @@ def test_a_node_cannot_write_a_head() -> None:
     assert answers.output(found) == "--- a\n1\n --- b\n --- c, status 1\n---\n"
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        "---\u00a0b",
-        "---\tb",
-        "---\u2003b",
-        "\u2014\u2014\u2014 b",
-        "\u2500\u2500\u2500 b",
-        "\uff0d\uff0d\uff0d\u3000b",
-        "--\u2010 b",
-    ],
-)
+def heads() -> list[str]:
+    """Heads of a node ``b`` by every dash, by every blank, and by seeded mixtures with what is not seen between."""
+    found = [f"{dash * 3} b" for dash in DASHES] + [f"---{blank}b" for blank in BLANKS]
+    found += [f"{WIDE_DASHES[1]} b", f"{WIDE_DASHES[0]}- b", f"-{WIDE_DASHES[0]} b", "--- ", "---b"]
+    found += [f"{sign}--- b" for sign in UNSEEN] + [f"-{sign}--{sign} b" for sign in UNSEEN]
+    chance = random.Random(30)
+    for _ in range(VARIANTS):
+        dashes = (chance.choice(DASHES) for _ in range(3))
+        unseen = ("".join(chance.choices(UNSEEN, k=chance.choice((0, 0, 1, 50)))) for _ in range(4))
+        found.append("".join(map("".join, zip(unseen, dashes, strict=False))) + chance.choice(BLANKS) + "b")
+    return found
+
+
+@pytest.mark.parametrize("head", heads(), ids=lambda head: ascii(head)[:40])
 def test_other_blanks_and_dashes_make_no_head_either(head: str) -> None:
     assert answers.output({"a": done(f"1\n{head}\n".encode())}) == f"--- a\n1\n {head}"
+
+
+@pytest.mark.parametrize(
+    "line", ["---", "-----BEGIN CERTIFICATE-----", "- one", "--help", "-- x", "", "--", "\u2014 b", "x --- b"]
+)
+def test_other_lines_with_dashes_stay_as_they_are(line: str) -> None:
+    assert answers.output({"a": done(f"1\n{line}\r\n2\n".encode())}) == f"--- a\n1\n{line}\n2"
 
 
 def test_what_was_cut_is_stated_in_the_head() -> None:
