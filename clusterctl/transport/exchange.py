@@ -69,6 +69,7 @@ class Exchange:
         self._stdout = bytearray()
         self._stderr = bytearray()
         self._noise = bytearray()
+        self._marker_at = -1
         self._handed_bytes = 0
         self._searched_bytes = 0
         self._prompts = 0
@@ -96,9 +97,13 @@ class Exchange:
     def feed_stdout(self, data: bytes) -> None:
         """Take data from standard output; data before the start marker is login noise."""
         if not self.started and self._marker is not None:
+            # Search only the new data: a node may send its noise byte by byte.
+            before = len(self._noise)
             self._noise += data
-            at = self._noise.find(self._marker)
-            end = self._noise.find(b"\n", at)
+            if self._marker_at < 0:
+                self._marker_at = self._noise.find(self._marker, max(0, before - len(self._marker)))
+            at = self._marker_at
+            end = self._noise.find(b"\n", max(at, before))
             if at < 0 or end < 0:
                 return
             number = bytes(self._noise[at + len(self._marker) : end])

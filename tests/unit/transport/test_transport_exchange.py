@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 
 import pytest
+from hostile_texts import VARIANTS
 
 from clusterctl.inventory.model import Become
 from clusterctl.transport import sudo
@@ -115,6 +117,84 @@ def test_errors_before_the_start_are_noise_whatever_is_kept(keep):
         started.feed_stderr(b"x" * (1 << 16))
         started.check()
     assert len(started.completed(0).stderr) < 12
+
+
+NOISE = (
+    b"x",
+    b"\n",
+    b"\r",
+    b"\x00",
+    b"\xff",
+    b"m",
+    b"ask",
+    b"m 12",
+    b"mm ",
+    b"\x1b[2J",
+    "\u202e".encode(),
+    b"m\n",
+)
+"""Noise without the whole marker ``m4rk `` and the whole question ``ask?``, also with the begin of both."""
+
+
+@pytest.mark.parametrize("seed", range(VARIANTS))
+def test_noise_of_any_kind_before_the_start_ends_at_one_mib(password, seed):
+    """On both streams, in pieces of any size; another node with less noise of the same kind is not ended."""
+    chance = random.Random(seed)
+    noise = (chance.choice(NOISE) * 70_000)[: chance.choice((1, 4095, 4096, 65_536))]
+    more = {
+        "keep_bytes": chance.choice((None, 0, 5, 1 << 30)),
+        "max_output_bytes": chance.choice((2 << 20, 1 << 30)),
+    }
+    on_line = chance.choice((None, [].append))
+
+    def new(where):
+        asks = {"prompt": "ask?", "password": password.of("ops", where), "may_need_sudo": True}
+        return Exchange(where, ARGV, marker="m4rk", on_line=on_line, **more, **(asks if seed % 2 else {}))
+
+    bad, held, most = new("bad"), 0, 1 << 20
+    with pytest.raises(
+        TransportError, match=r"^bad: wrote more than 1 MiB before the command started"
+    ) as ended:
+        for piece in range(3 * most // min(len(noise), 4096)):
+            data = noise if len(noise) > 1 else noise * 4096
+            (bad.feed_stderr if chance.random() < 0.5 or not piece else bad.feed_stdout)(data)
+            held += len(data)
+            bad.check()
+    assert most < held <= most + max(len(noise), 4096)
+    assert ended.value.failure.kind is FailureKind.PROTOCOL and not bad.started
+    good = new("good")
+    good.feed_stderr(noise)
+    good.feed_stdout(noise + b"\nm4rk 7\n")
+    good.check()
+    assert (good.started, good.pid) == (True, 7)
+
+
+PIECES = (
+    *(b"", b"plain", b" ", b"\r", b"\xff", b"\x00", b"\x1b[2J", b"\t", b"x" * 2999, b"x" * 65_536),
+    *(one.encode() for one in ("\u00e9", "\u202e", "\u2028", "\x85", "\U0001f600")),
+)
+
+
+@pytest.mark.parametrize("seed", range(VARIANTS))
+def test_lines_in_pieces_of_any_size_are_the_same_lines(seed):
+    """Cut inside characters too; kept bytes, line ends and empty lines at every place."""
+    chance = random.Random(seed)
+    text = b"\n".join(
+        b"".join(chance.choices(PIECES, k=chance.randint(0, 4))) for _ in range(chance.randint(1, 9))
+    )
+    expected = text.decode(errors="replace").split("\n")
+    keep = chance.choice((None, len(text), len(text) // 2))
+    if keep is not None:
+        expected = text[:keep].decode(errors="replace").split("\n")
+    lines, sizes = [], chance.choice(((1, 1), (1, 3), (1, 200), (1000, 70_000)))
+    exchange, at = Exchange("n", ARGV, on_line=lines.append, keep_bytes=keep), 0
+    while at < len(text):
+        size = chance.randint(*sizes) if len(text) < 5000 or sizes[1] > 200 else chance.randint(200, 3000)
+        exchange.feed_stdout(text[at : at + size])
+        at += size
+    done = exchange.completed(0)
+    assert lines == expected[: None if expected[-1] else -1]
+    assert done.stdout == b"" and done.stdout_cut == (0 if keep is None else len(text) - keep)
 
 
 def test_a_line_that_arrives_byte_by_byte_is_one_line():
@@ -226,6 +306,20 @@ def test_a_flood_before_the_start_is_looked_through_once(password):
     assert exchange.take_input()[0]
     # Looked through anew each time it took 4 s and more.
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("noise", [b"x", b"m4rk x"])
+def test_noise_in_small_pieces_is_looked_through_once(noise):
+    exchange = Exchange("n", ARGV, marker="m4rk")
+    exchange.feed_stdout(noise)
+    began = time.process_time()
+    for _ in range(250_000):
+        exchange.feed_stdout(b"xxxx")
+    # Looked through anew each time it took 5 s and more.
+    assert time.process_time() - began < 2
+    assert not exchange.started
+    exchange.feed_stdout(b"\n" if len(noise) > 1 else b"m4rk 7\n")
+    assert (exchange.started, exchange.pid) == (True, None if len(noise) > 1 else 7)
 
 
 def test_a_second_question_means_a_wrong_password_which_is_tried_nowhere_else(password):
