@@ -3,12 +3,20 @@
 find_block() { # $held, $name -> $from and $to, the lines of its marks (0: not found); fails if they do not match
   from=0 to=0
   [ -f "$held" ] || return 0
-  # An editor may have added carriage returns.
+  # An editor may have added carriage returns, blanks and a byte order mark. A mark that an editor quoted, or that
+  # other line ends hide (\r alone), counts as one that does not match: its block may still have an effect.
   # shellcheck disable=SC2046 # four numbers
   set -- $(begin="# BEGIN clusterctl $name" end="# END clusterctl $name" awk '
-    { sub(/\r$/, "") }
-    $0 == ENVIRON["begin"] { begins++; from = NR }
-    $0 == ENVIRON["end"] { ends++; to = NR }
+    function hidden(mark, at, next_one) {
+      at = index($0, mark)
+      next_one = substr($0, at + length(mark), 1)
+      return at && (next_one == "" || next_one == "\r")
+    }
+    { sub(/^\357\273\277/, ""); sub(/^[ \t]+/, ""); sub(/[ \t\r\f\v]+$/, "") }
+    $0 == ENVIRON["begin"] { begins++; from = NR; next }
+    $0 == ENVIRON["end"] { ends++; to = NR; next }
+    hidden(ENVIRON["begin"]) { begins += 2 }
+    hidden(ENVIRON["end"]) { ends += 2 }
     END { print begins + 0, ends + 0, from + 0, to + 0 }' "$held")
   reason="the BEGIN and END marks of the block $name in $target do not match: repair them by hand"
   [ "$1 $2" != "0 0" ] || return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from soak import spread
 
 from clusterctl.requirements.steps import WriteBlock, WriteFile
 
@@ -116,6 +117,77 @@ def test_a_block_whose_lines_an_editor_ended_otherwise_is_found(runner, keys):
     assert "was changed since; use --force" in ran.detail("failed")
     assert (1, "changed") in runner.undo(force=True).events(1)
     assert keys.read_bytes() == OLD.replace("\n", "\r\n").encode()
+
+
+MADE = _marked("one\ntwo\n")
+# What an editor makes of the whole file, and whether undo with force can take out the block then.
+EDITS = {
+    "lines that end by \\r\\n": (lambda text: text.replace("\n", "\r\n"), True),
+    "lines that end by \\r\\r\\n": (lambda text: text.replace("\n", "\r\r\n"), True),
+    "lines that end by \\r": (lambda text: text.replace("\n", "\r"), False),
+    "lines that end by \\n\\r": (lambda text: text.replace("\n", "\n\r"), False),
+    "a blank at each end": (lambda text: text.replace("\n", " \n"), True),
+    "tabs at each end": (lambda text: text.replace("\n", "\t\t\n"), True),
+    "indented": (lambda text: "".join(f"    {line}\n" for line in text.splitlines()), True),
+    "indented by tabs": (lambda text: "".join(f"\t{line}\r\n" for line in text.splitlines()), True),
+    "quoted": (lambda text: "".join(f"> {line}\n" for line in text.splitlines()), False),
+    "commented out": (lambda text: "".join(f"#{line}\n" for line in text.splitlines()), False),
+    "a form feed at each end": (lambda text: text.replace("\n", "\f\n"), True),
+    "an empty line behind each": (lambda text: text.replace("\n", "\n\n"), True),
+    "the block twice": (lambda text: text + MADE, False),
+    "the begin twice": (lambda text: text.replace("# BEGIN", "# BEGIN clusterctl mesh\n# BEGIN"), False),
+    "no end": (lambda text: text.replace("# END clusterctl mesh\n", ""), False),
+    "no begin": (lambda text: text.replace("# BEGIN clusterctl mesh\n", ""), False),
+    "end before begin": (lambda text: text.replace("BEGIN", "X").replace("END", "BEGIN").replace("X", "END"), False),
+    "a line of another between": (lambda text: text.replace("two", "two\nssh-ed25519 CCCC eve"), True),
+    "NUL for the mark's blank": (lambda text: text.replace("# END ", "# END\0"), False),
+    "another block whose name is longer": (lambda text: text + _marked("x\n", "mesh2"), True),
+}  # fmt: skip
+FRAMES = {
+    "alone": ("", ""),
+    "with a byte order mark": ("\ufeff", ""),
+    "with a line of the account behind it": ("", "ssh-ed25519 DDDD mine\n"),
+    "with an open last line": ("# mine\n", "ssh-ed25519 DDDD mine"),
+    "in the middle of many": ("# mine\n" * 500, "# mine\n" * 500),
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("shell", "frame"),
+    spread([(("dash",), frame) for frame in FRAMES] + [(("busybox", "sh"), frame) for frame in FRAMES], 2),
+    ids=str,
+)
+def test_no_edit_of_lines_hides_a_block_from_undo(runner, frame):
+    """Each edit of a file: after undo with force its block is gone, or its entry failed and says what to do."""
+    (runner.root / "home").mkdir()
+    paths = [runner.root / f"home/keys{number}" for number in range(len(EDITS))]
+    for path in paths:
+        path.write_text(OLD)
+    runner.apply(*(WriteBlock("keep the block", str(path), "mesh", "one\ntwo\n") for path in paths))
+    edited = []
+    before, behind = FRAMES[frame]
+    for path, (edit, _) in zip(paths, EDITS.values(), strict=True):
+        assert path.read_text() == OLD + MADE
+        path.write_bytes(edit(before + OLD + MADE + behind).encode())
+        edited.append(path.read_bytes())
+    undone = {one.number: one for one in runner.undo().records if one.event.value in ("changed", "failed")}
+    forced = {
+        one.number: one for one in runner.undo(force=True).records if one.event.value in ("changed", "failed")
+    }
+    for number, (path, case, was) in enumerate(zip(paths, EDITS, edited, strict=True), 1):
+        first, last, now = undone[number], forced.get(number, undone[number]), path.read_bytes()
+        if first.event.value == "failed":
+            assert (
+                "was changed since; use --force" in first.detail or "repair them by hand" in first.detail
+            ), case
+        can = EDITS[case][1]
+        assert (last.event.value == "changed") is can, (case, last.detail)
+        if can:
+            assert b"one" not in now and b"two" not in now and b"clusterctl mesh\n" not in now, (case, now)
+            assert now.count(b"alice") == 1 and now.count(b"mine") == was.count(b"mine"), (case, now)
+        else:
+            assert "do not match: repair them by hand" in last.detail and now == was, (case, last.detail)
 
 
 def test_a_block_that_was_removed_by_hand_needs_no_undo(runner, keys):
