@@ -7,6 +7,10 @@ whole() { # both halves are there, belong together, and the private one is its u
   private=$(ssh-keygen -y -P '' -f "$key") && read -r kind public _ <"$key.pub" || return 1
   case $private in "$kind $public"*) ;; *) return 1 ;; esac
 }
+replaced() { # WHY: a person's key is not removed
+  echo "$key was replaced: $1. Remove the key by hand, then undo again" >&2
+  exit 1
+}
 case $1 in
   check) whole "$3" ;;
   make)
@@ -21,9 +25,13 @@ case $1 in
     mv -f "$key.new.pub" "$key.pub"
     ;;
   remove)
-    if read -r _ _ comment 2>/dev/null <"$key.pub" && [ "$comment" != "$4" ]; then
-      echo "$key was replaced: its comment is '$comment', not '$4'. Remove the key by hand, then undo again" >&2
-      exit 1
+    if [ -s "$key.pub" ]; then
+      # The last line may have no line end.
+      read -r kind public comment <"$key.pub" || :
+      [ "$comment" = "$4" ] || replaced "its comment is '$comment', not '$4'"
+      if private=$(ssh-keygen -y -P '' -f "$key" 2>/dev/null); then
+        case $private in "$kind $public"*) ;; *) replaced "it does not belong to $key.pub" ;; esac
+      fi
     fi
     rm -f "$key" "$key.pub" "$key.new" "$key.new.pub"
     rmdir "${key%/*}" "${key%/*/*}" 2>/dev/null || :

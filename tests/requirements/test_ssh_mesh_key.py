@@ -102,3 +102,53 @@ def test_undo_leaves_a_key_that_another_hand_has_put_there(run: Run, tmp_path: P
         path.unlink()
     assert run("remove").returncode == 0
     assert list(tmp_path.iterdir()) == []
+
+
+OTHERS = (
+    *(
+        "admin@here",
+        "",
+        "clusterctl-mesh:n2",
+        "clusterctl-mesh:n1x",
+        "xclusterctl-mesh:n1",
+        "CLUSTERCTL-MESH:N1",
+        "*",
+    ),
+    *(
+        "clusterctl-mesh:n1 of mine",
+        "mine clusterctl-mesh:n1",
+        "$(touch F)",
+        "`touch F`",
+        "'",
+        '"',
+        "\\",
+        "-n",
+        "[a]",
+    ),
+    "clusterctl-mesh:n1\\",
+)
+
+
+@pytest.mark.parametrize("end", ["\n", "", "\r\n", "\nssh-ed25519 AAAA clusterctl-mesh:n1\n"], ids=ascii)
+def test_no_form_of_anothers_public_key_lets_it_be_removed(run: Run, tmp_path: Path, end: str) -> None:
+    key = tmp_path / "etc" / "ssh" / "mesh.me"
+    key.parent.mkdir(parents=True)
+    key.write_text("private")
+    for comment in OTHERS:
+        key.with_name("mesh.me.pub").write_text(f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMesh1 {comment}{end}")
+        undone = run("remove")
+        assert undone.returncode == 1 and "was replaced: its comment is '" in undone.stderr, comment
+        assert key.read_text() == "private" and not (tmp_path / "F").exists()
+
+
+def test_undo_leaves_a_private_key_that_another_hand_has_put_beside_the_public_one(
+    run: Run, tmp_path: Path
+) -> None:
+    run("make")
+    key = tmp_path / "etc" / "ssh" / "mesh.me"
+    other = tmp_path / "other"
+    subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(other)), check=True, timeout=30)
+    shutil.copyfile(other, key)
+    undone = run("remove")
+    assert undone.returncode == 1 and f"it does not belong to {key}.pub" in undone.stderr
+    assert key.read_bytes() == other.read_bytes()
