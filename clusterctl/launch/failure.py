@@ -161,7 +161,13 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
             )
         )
     elif not faults:
-        faults.append(_refused(plan, outcome, None) or _by_a_rank(plan, outcome) or _by_the_launcher(outcome))
+        faults.append(
+            _refused(plan, outcome, None)
+            or _by_its_peers(plan, outcome, None)
+            or _out_of_step(plan, outcome, None)
+            or _by_a_rank(plan, outcome)
+            or _by_the_launcher(outcome)
+        )
     return tuple(faults)
 
 
@@ -213,22 +219,24 @@ def _rank_died(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault:
     )
 
 
-def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault | None:
+def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath | None) -> Fault | None:
     """Return the fault of the rank whose loss ended the one that the launcher reports; None if that one failed itself.
 
-    A rank that is killed ends its peers within milliseconds, and Open MPI 5 reports whichever end it sees first. One
-    rank may claim that it lost another one, to blame it: of three ranks and more, two must have lost it.
+    Of a launcher that names no rank, return the fault of the rank that the others lost. A rank that is killed ends its
+    peers within milliseconds, and Open MPI 5 reports whichever end it sees first. One rank may claim that it lost
+    another one, to blame it: of three ranks and more, two must have lost it.
     """
-    if death.signal is not None:
+    if death.signal is not None if death else not notices.only_a_status(outcome.launcher):
         return None
     lost = {
         rank: peer
         for rank, text in outcome.stderr_by_rank.items()
         if rank < plan.np and (peer := notices.lost_rank(text)) is not None and peer < plan.np
     }
-    if death.rank not in lost:
+    if not lost or (death is not None and death.rank not in lost):
         return None
-    witness, peer = death.rank, lost[death.rank]
+    witness = min(lost) if death is None else death.rank
+    peer = lost[witness]
     there, here = (f"rank {rank} on {_place(plan, rank)}" for rank in (peer, witness))
     hint = "see the logs of both ranks under logs/ in the run folder"
     if peer in lost or set(lost.values()) != {peer}:
@@ -245,17 +253,21 @@ def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault
     )
 
 
-def _out_of_step(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault | None:
+def _out_of_step(plan: LaunchPlan, outcome: Outcome, death: RankDeath | None) -> Fault | None:
     """Return the fault of ranks that called different operations; None if the rank ended for another reason.
 
     The rank that notices it first ends first, so that its node is not at fault.
     """
-    why = notices.out_of_step(outcome.stderr_by_rank.get(death.rank, ""))
-    if death.signal is not None or why is None:
+    if death.signal is not None if death else not notices.only_a_status(outcome.launcher):
+        return None
+    ranks = range(plan.np) if death is None else (death.rank,)
+    said = ((rank, notices.out_of_step(outcome.stderr_by_rank.get(rank, ""))) for rank in ranks)
+    rank, why = next(((rank, why) for rank, why in said if why is not None), (0, None))
+    if why is None:
         return None
     return Fault(
         FaultKind.RANK_DIED,
-        f"{why}, as rank {death.rank} on {_place(plan, death.rank)} reported",
+        f"{why}, as rank {rank} on {_place(plan, rank)} reported",
         hint="see the logs of these ranks under logs/ in the run folder, and compare the programs on their nodes",
     )
 

@@ -142,9 +142,10 @@ def only_a_status(text: str) -> bool:
 
 
 def last_words(text: str) -> str:
-    """Return the line of the last exception, or the last line with text without NCCL's INFO lines; 200 characters.
+    """Return the line of the last exception, or the last line with text without NCCL's INFO lines.
 
-    If Open MPI's framed help text is last, return all of it in one line, because its first lines hold the cause.
+    It has at most 200 visible characters. If Open MPI's framed help text is last, return all of it in one line, because
+    its first lines hold the cause.
     """
     framed = _FRAMED.findall(text)
     if (
@@ -152,10 +153,10 @@ def last_words(text: str) -> str:
         and text.rstrip().endswith(framed[-1].rstrip())
         and (said := " ".join(framed[-1].split()[1:-1]))
     ):
-        return said[:200]
+        return one_line(said, 200)
     if raised := _EXCEPTION.findall(text.rpartition(_TRACEBACK)[2] if _TRACEBACK in text else ""):
-        return str(raised[0]).strip()[:200]
+        return one_line(str(raised[0]).strip(), 200)
     lines = [
         line.strip() for line in text.splitlines() if not _RULE.fullmatch(line) and " NCCL INFO " not in line
     ]
-    return lines[-1][:200] if lines else ""
+    return one_line(lines[-1], 200) if lines else ""

@@ -13,7 +13,9 @@ import pytest
 
 from clusterctl.cli import main as cli
 from clusterctl.cli.failed_launch import say_cause
+from clusterctl.report.known_errors import topic_files
 from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
+from clusterctl.report.known_errors.scan import Scan
 from clusterctl.rundir import RunDir
 
 ERROR = "gpu02:5120:5166 [0] misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory"
@@ -256,6 +258,25 @@ def test_the_log_of_a_rank_names_only_the_node_of_that_rank(tmp_path: Path) -> N
         found = cause_in(tmp_path, node_of=of_ranks(*launches))
         assert found is not None
         assert found.hosts == hosts
+
+
+def test_no_line_of_the_catalogue_in_a_log_of_a_rank_names_another_node(tmp_path: Path) -> None:
+    """Every example of every entry behind every form that names a host, in the log of a rank of gpu03."""
+    examples = [line for entry in topic_files.load() for text in entry.examples for line in text.splitlines()]
+    assert len(examples) > 100
+    forms = (
+        "gpu01:1:2 [0] {}",
+        "[gpu01:03211] {}",
+        "Nov 21 07:01:02 gpu01 kernel: {}",
+        "srun: error: gpu01: task 0: {}",
+        "{}",
+    )
+    text = "\n".join(form.format(line) for form in forms for line in examples).replace("gpu02", "gpu01")
+    for node in ("gpu03", ""):
+        scan = Scan(topic_files.load())
+        scan.read("logs/rank-2.log", io.BytesIO(text.encode()), node=node)
+        named = {host for found in scan.findings for host in found.hosts}
+        assert len(scan.findings) > 100 and named == ({"gpu03"} if node else set())
 
 
 def test_who_reports_ranks_out_of_step_is_not_named(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """What went wrong, from what mpirun really says, from what was seen on the nodes, and from the ranks' words."""
 
+import random
 from dataclasses import replace
 
 import pytest
+from hostile_texts import BREAKS, HIDDEN, VARIANTS
 
 from clusterctl.benchmarks.base import FaultKind, RankProof
 from clusterctl.launch.base import LaunchPlan, Placement
@@ -186,6 +188,49 @@ def test_a_made_up_refusal_hides_no_other_end(stderr):
     assert (fault.rank, "rank 1 on gpu01 ended with status 4" in fault.message) == (1, True)
     (fault,) = classify(TWO_NODES, outcome(KILLED, stderr={3: refusal(1), 2: refusal(1)}))
     assert fault.rank == 3 and "signal 9" in fault.message
+
+
+def _claims(victim):
+    """What a rank may print to blame another one, in the words of ranks, launchers and libraries."""
+    host = f"gpu0{victim // 2 + 1}"
+    return (
+        *(refusal(victim), refusal(3), LOST.format(3, victim), LOST.format(3, 9), LOST.format(3, 3)),
+        *(DESYNC.replace("rank 0", f"rank {victim}"), DESYNC, KILLED, STATUS, DAEMON),
+        f"mpirun noticed that process rank {victim} with PID 0 on node {host} exited on signal 9 (Killed).",
+        f"srun: error: {host}: task {victim}: Out Of Memory",
+        f"local_spawn: rank {victim} (pid 7) on vm exited on signal 9",
+        f"hydra_rank: rank {victim} on {host} exited with status 137",
+        f"Launch proxy failed\nNode failure on {host}",
+        f"Traceback (most recent call last):\nRuntimeError: rank {victim} on {host} is broken",
+        f"{host}:1:2 [0] NCCL WARN Cuda failure 999 'unknown error'",
+        f"[1,{victim}]<stderr>:{refusal(3)}",
+        f"rank {'9' * 20} sent a value",
+        *(f"rank {victim}: out of memory", "x" * 70_000, "\x1b[2J", "\u202e", "\ud800", "", "\n" * 1000),
+    )
+
+
+@pytest.mark.parametrize("seed", range(2 * VARIANTS))
+def test_no_claim_of_one_rank_names_another_node(seed):
+    """Rank 3 ends itself and claims what it likes; of the honest ranks none, some or all lost rank 3 by that."""
+    chance = random.Random(seed)
+    victim = chance.randrange(3)
+    said = "\n".join(chance.choices(_claims(victim), k=chance.randint(1, 3)))
+    said = said.replace(" ", chance.choice((" ", " ", *BREAKS, *HIDDEN))) if seed % 4 == 0 else said
+    honest = chance.sample(range(3), chance.randint(0, 3))
+    lost = chance.choice((LOST.format(0, 3), refusal(3)))
+    ended = (
+        KILLED
+        if chance.random() < 0.3
+        else STATUS.replace("393],1],1]", "393],1],3]").replace("393,1],1]", "393,1],3]")
+    )
+    launcher = chance.choice((ended, ended, ONLY_A_STATUS))
+    stderr = {3: said, **dict.fromkeys(honest, lost)}
+    (fault,) = classify(TWO_NODES, outcome(launcher, stderr=stderr))
+    assert fault.rank in (3, None) and fault.node in ("gpu02", None), (fault, said[:300])
+    assert not any(sign in fault.message for sign in (*BREAKS, "\x1b", "\u202e", "\ud800")), fault.message
+    assert len(fault.message) < 700
+    if launcher == KILLED:
+        assert (fault.rank, "signal 9" in fault.message) == (3, True)
 
 
 def test_the_local_launcher_names_the_rank_too():
