@@ -38,7 +38,13 @@ class NodeDevices:
             device.startswith("GPU ")
             and len(numbers) <= 2
             and all(
-                one.isascii() and one.isdigit() and len(one) < 5 and int(one) < self.gpus for one in numbers
+                # "01" would be a second name of GPU 1.
+                one.isascii()
+                and one.isdigit()
+                and len(one) < 5
+                and str(int(one)) == one
+                and int(one) < self.gpus
+                for one in numbers
             )
         )
 

@@ -57,9 +57,13 @@ size=$((free / share))
 echo "clusterctl: filesystem ${kind:-unknown}"
 file=$(mktemp -u "$place/clusterctl-fio.XXXXXXXXXX") || exit 1
 umask 077
-# Opened once, by O_EXCL, which follows no link; then only the open file is used.
+# Opened once, by O_EXCL, which follows no link; then only the open file is used. The shell opens a pipe or a device
+# that is there already without O_EXCL, so that the name is checked before, and the file behind it again.
+foreign() { echo "another account put something at $file" >&2; exit 1; }
+[ ! -e "$file" ] && [ ! -h "$file" ] || foreign
 set -C
 exec 3>"$file"
+[ -f /proc/self/fd/3 ] || foreign
 rm -f -- "$file"
 truncate -s "${size}M" /proc/self/fd/3
 exec fio --filename=/proc/self/fd/3 --size="${size}M" --direct=1 --ioengine=libaio --group_reporting \

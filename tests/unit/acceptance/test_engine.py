@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hostile_texts import VARIANTS, texts
 
 from clusterctl.acceptance import catalog
 from clusterctl.acceptance.checked import NodeDevices
@@ -20,14 +22,17 @@ from clusterctl.acceptance.model import (
     RowCommand,
     RowFinding,
     RowMeasurement,
+    RowOutcome,
     RowStatus,
     RowTool,
     Tier,
 )
+from clusterctl.acceptance.on_node import write_log
 from clusterctl.cli import console
 from clusterctl.cli import main as cli
 from clusterctl.cli.accept import run as accept_run
 from clusterctl.foreign import NotUnderstood, decimal
+from clusterctl.transport.base import Completed
 
 
 def value_of(text):
@@ -93,6 +98,40 @@ def test_every_fault_of_a_program_is_a_row_with_a_reason(accept, tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
     log = path.read_text()
     assert "cannot open device" in log and "exit status 3" in log
+
+
+UMASKS = (0, 0o002, 0o022, 0o027, 0o077, 0o177, 0o777)
+
+
+@pytest.mark.parametrize("text", list(texts(" token=s3cret ")), ids=range(VARIANTS))
+def test_a_log_is_its_owners_alone_whatever_was_printed_and_stood_there(tmp_path, text):
+    """With every umask; over a file, a link and a pipe of another run, which are replaced and not written to."""
+    umask = UMASKS[len(text) % len(UMASKS)]
+    printed = text.encode(errors="surrogatepass")
+    other = tmp_path / "other"
+    other.write_text("other")
+    for stands in ("nothing", "file", "link", "pipe"):
+        logs = tmp_path / stands
+        (logs / "gemm").mkdir(parents=True)
+        path = logs / "gemm" / "gpu01.log"
+        if stands == "file":
+            path.write_text("old")
+            path.chmod(0o644)
+        elif stands == "link":
+            path.symlink_to(other)
+        elif stands == "pipe":
+            os.mkfifo(path)
+        before = os.umask(umask)
+        try:
+            done = Completed(("x",), 3, printed, printed, 0.1)
+            name = write_log(logs, RowOutcome("gpu01", "gemm"), RowCommand(("x", "--y")), done)
+        finally:
+            os.umask(before)
+        assert name == f"{stands}/gemm/gpu01.log"
+        assert stat.S_ISREG(path.lstat().st_mode) and path.stat().st_mode & 0o7777 == 0o600
+        log = path.read_text()
+        assert log.startswith("$ x --y\n") and log.endswith("exit status 3\n") and "s3cret" not in log
+    assert other.read_text() == "other"
 
 
 def test_a_row_that_could_not_run_is_run_by_resume_and_the_others_are_kept(accept, tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import random
 import tracemalloc
 
 import pytest
+from hostile_texts import BREAKS, HIDDEN, VARIANTS, values
 
 from clusterctl.acceptance.checked import NodeDevices, check
 from clusterctl.acceptance.engine import rounds_of_pairs, with_partner
@@ -154,6 +155,8 @@ def test_a_good_node_with_one_wrong_device_still_fails():
         (Parsed((RowMeasurement("f", 1.0, "", True, "GPU -1"),)), "have no"),
         (Parsed((RowMeasurement("f", 1.0, "", True, "GPU \u0663"),)), "have no"),
         (Parsed((RowMeasurement("f", 1.0, "", True, "mlx5_2"),)), "have no mlx5_2"),
+        (Parsed((RowMeasurement("f", 1.0, "", True, "GPU 01"),)), "have no GPU 01"),
+        (Parsed((RowMeasurement("f", 1.0, "", True, "GPU 0-01"),)), "have no GPU 0-01"),
         (Parsed((RowMeasurement("f", 1.0, "", True, "GPU 1"),) * 2), "f of GPU 1 comes twice"),
         (Parsed((RowMeasurement("f", 1.0, "", True),) * 2), "f of the node comes twice"),
         (Parsed((), (RowFingerprint("f", "x", "GPU 1"),) * 2), "f of GPU 1 comes twice"),
@@ -223,3 +226,68 @@ def test_eight_megabytes_of_one_node_cost_little(parse, text):
     tracemalloc.stop()
     assert found.failed.startswith("its output cannot be read: ") and found.parsed == Parsed()
     assert peak < 100 << 20, f"{peak >> 20} MiB"
+
+
+def _device_records(*records):
+    return "\n".join(MARK + json.dumps(one) for one in (*records, {"kind": "device-end"}))
+
+
+# Of each tool: its parser, and an output with one hostile value in the place of a value, a name or a list.
+TOOLS = {
+    "nvbandwidth value": (nvbandwidth.parse, lambda bad: json.dumps({"nvbandwidth": {"testcases": [
+        {"name": "device_local_copy", "status": "Passed", "bandwidth_matrix": [[bad] * 8]}]}})),
+    "nvbandwidth matrix": (nvbandwidth.parse, lambda bad: json.dumps({"nvbandwidth": {"testcases": [
+        {"name": "device_local_copy", "status": "Passed", "bandwidth_matrix": [bad] * 8}]}})),
+    "nvbandwidth error": (nvbandwidth.parse, lambda bad: json.dumps({"nvbandwidth": {"error": bad, "testcases": bad}})),
+    "dcgm warnings": (dcgm.parse, lambda bad: json.dumps({"DCGM Diagnostic": {"test_categories": [{"tests": [
+        {"name": bad, "results": [{"status": "Fail", "entity_id": bad, "warnings": [bad] * 9}]}]}]}})),
+    "fio rate": (fio.parse, lambda bad: json.dumps({"jobs": [
+        {"jobname": name, "error": 0, "write": {"bw_bytes": bad}, "read": {"bw_bytes": bad, "iops": bad}}
+        for name in ("write", "read", "randread")]})),
+    "record value": (records.parse, lambda bad: _device_records(
+        {"kind": "device-measured", "row": "hbm", "name": "copy", "value": bad, "gpu": 0})),
+    "record GPU": (records.parse, lambda bad: _device_records(
+        {"kind": "device-measured", "row": "hbm", "name": "copy", "value": 1, "gpu": bad})),
+    "record hash": (records.parse, lambda bad: _device_records(
+        {"kind": "device-measured", "row": "sdc", "name": "gemm", "value": 1, "gpu": 0, "unit": bad,
+         "detail": {"sha256": bad, "runs": bad, "comparable": bad}})),
+    "record reason": (records.parse, lambda bad: _device_records(
+        {"kind": "device", "gpu": 0, "name": bad, "torch": bad, "other_processes": bad},
+        {"kind": "device-failure", "row": bad, "reason": bad, "gpu": 0})),
+    "perftest value": (perftest.parse, lambda bad: "clusterctl: rail mlx5_0 RDMA\n#bytes #iterations BW average"
+        f"[Gb/sec]\n65536 1000 {bad}\n"),
+}  # fmt: skip
+HONEST_ROWS = [node(name, [600.0 + number] * 4, ["right"] * 4) for number, name in enumerate("abc")]
+
+
+@pytest.mark.parametrize(("parse", "output"), TOOLS.values(), ids=TOOLS)
+def test_no_value_of_a_tool_costs_the_controller_or_the_others_anything(parse, output):
+    """Each hostile value in each place: read within bounds, or one reason; what the others measured counts."""
+    for bad in values(2 * VARIANTS):
+        try:
+            text = output(bad)
+        except (ValueError, UnicodeEncodeError):
+            continue
+        tracemalloc.start()
+        found = outcome_of(RowOutcome("liar", "gpu-gemm", "unknown GPU"), parse, text, EIGHT)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 2 << 20 or peak < 16 * len(text), (str(bad)[:40], peak, len(text))
+        assert not found.failed or (
+            found.parsed == Parsed() and found.failed.startswith("its output cannot be read: ")
+        )
+        said = [found.failed, *(one.text for one in found.parsed.findings)]
+        said += [one.device for one in (*found.parsed.measurements, *found.parsed.findings)]
+        said += [one.text for one in found.parsed.fingerprints]
+        assert all(len(one) <= 700 and "\n" not in one and not _acts(one) for one in said), (
+            str(bad)[:40],
+            said,
+        )
+        assert all(abs(one.value) <= 1e18 for one in found.parsed.measurements)
+        assert len({(one.field, one.device) for one in found.parsed.measurements}) <= 2 * 8 * 8
+        judged = judge([*HONEST_ROWS, found], KNOWN)
+        assert [one.status in BAD for one in judged[:3]] == [False] * 3, (str(bad)[:40], judged)
+
+
+def _acts(text):
+    return any(sign in text for sign in (*BREAKS, *HIDDEN))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from xml.etree import ElementTree
 
+import pytest
+from hostile_texts import NUMBERS, VARIANTS, texts
 from sample_acceptance import sample_acceptance
+from soak import spread
 
 from clusterctl.acceptance.document import exit_code
 from clusterctl.acceptance.model import RowStatus, Tier
@@ -13,6 +17,7 @@ from clusterctl.report import junit, prometheus
 from clusterctl.report.html import accept_page, strip
 from clusterctl.report.text import accept as screen
 from clusterctl.views import accept
+from clusterctl.visible import visible
 
 FOUND = sample_acceptance()
 
@@ -42,17 +47,24 @@ def test_the_table_shows_the_value_that_a_threshold_judges():
     assert "fp32_tflops" not in text
 
 
-def test_a_reason_with_line_breaks_imitates_no_other_line():
+FORGED = "FAIL     gpu[01-05] (5): gpu-health: GPU 3: Xid 79"
+REASONS = list(texts(FORGED))
+
+
+@pytest.mark.parametrize("reason", REASONS, ids=range(len(REASONS)))
+def test_a_reason_with_line_breaks_imitates_no_other_line(reason):
+    """As a terminal shows it: what begins a line there is a line feed, or was made visible."""
+
     def forging(row):
-        return row.model_copy(update={"reason": "killed\nFAIL     gpu[01-05] (5): gpu-health: GPU 3: Xid 79"})
+        return row.model_copy(update={"reason": reason})
 
     nodes = tuple(
         one.model_copy(update={"rows": tuple(map(forging, one.rows))}) if one.name == "gpu03" else one
         for one in FOUND.nodes
     )
-    lines = screen.text(FOUND.model_copy(update={"nodes": nodes})).splitlines()
-    assert not any(line.startswith("FAIL     gpu[01-05]") for line in lines)
-    assert any(line.strip().startswith("FAIL     gpu[01-05]") for line in lines)
+    text = visible(screen.text(FOUND.model_copy(update={"nodes": nodes})))
+    assert not any(line.startswith(("FAIL     gpu[01-05]", "gpu[01-05]")) for line in text.splitlines())
+    assert FORGED in text and "FAIL     gpu03: " in text
 
 
 def test_a_row_that_another_one_replaces_need_not_be_left_out():
@@ -108,12 +120,44 @@ def test_a_strip_of_equal_values_has_one_number_and_a_limit_of_zero_is_drawn_ins
     assert ">0</text>" in far and ">3</text>" in far and "M24.0," in far
 
 
-def test_a_page_is_made_of_values_and_limits_without_bounds():
-    """Of a run of an earlier version, whose values had none."""
+FLOATS = [float(one) for one in NUMBERS if abs(one) < 10**300 or isinstance(one, float)]
+LIMITS = (
+    ">= inf",
+    "<= 1e-400",
+    ">= nan",
+    "<= -inf",
+    ">= ",
+    "",
+    None,
+    "any",
+    "x",
+    ">= 1" + "0" * 400,
+    ">= 700",
+)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", spread(range(VARIANTS), 20))
+def test_every_report_is_made_of_values_and_limits_without_bounds(seed):
+    """Of a run of an earlier version, whose values had none: of all rows of one node, or of some."""
+    chance = random.Random(seed)
+    share = chance.choice((1, 0.5, 0.02))
 
     def huge(row):
-        values = (one.model_copy(update={"value": 1.7e308, "limit": ">= inf"}) for one in row.values)
+        values = (
+            one.model_copy(update={"value": chance.choice(FLOATS), "limit": chance.choice(LIMITS)})
+            if chance.random() < share
+            else one
+            for one in row.values
+        )
         return row.model_copy(update={"values": tuple(values)})
 
     nodes = tuple(node.model_copy(update={"rows": tuple(map(huge, node.rows))}) for node in FOUND.nodes)
-    assert "<svg" in accept_page.render(FOUND.model_copy(update={"nodes": nodes}))
+    found = FOUND.model_copy(update={"nodes": nodes})
+    page = accept_page.render(found)
+    assert "<svg" in page and all(node.name in page for node in nodes)
+    assert "FAIL     gpu05: kernel-log: GPU 6: Xid 79" in screen.text(found)
+    root = ElementTree.fromstring(junit.render("clusterctl accept", accept.suites(found)))
+    assert len(root.findall("testsuite")) == len(nodes)
+    lines = prometheus.render(accept.metrics(found)).splitlines()
+    assert 'clusterctl_accept_node{node="gpu03"} 0' in lines

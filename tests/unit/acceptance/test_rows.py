@@ -63,15 +63,36 @@ def test_a_shared_directory_is_measured_where_the_login_may_write(tools, tmp_pat
 SHELLS = {"dash": ("dash",), "bash": ("bash", "--posix")}  # busybox would run its own mktemp and rm
 # What another account does to the name at the moment when the row has just chosen it, or has just removed it.
 _SWAPS = {
-    "mktemp": 'name=$({real} "$@") && rm -f "$name" && ln -s {victim} "$name" && echo "$name"',
-    "rm": 'for name; do :; done; {real} "$@"; ln -s {victim} "$name"',
+    "mktemp": 'name=$({real} "$@") && rm -f "$name" && {{ {swapped}; }} 2>/dev/null; echo "$name"',
+    "rm": 'for name; do :; done; {real} "$@"; {{ {swapped}; }} 2>/dev/null',
+}
+
+
+# What stands at the name then: VICTIM is root's file, and NAME the name.
+_SWAPPED = {
+    "a link": 'ln -s {victim} "$name"',
+    "a link to a link": 'ln -s {victim} "$name.2"; ln -s "$name.2" "$name"',
+    "a relative link": 'ln -s ../victim "$name"',
+    "another name of the file": 'ln {victim} "$name" || ln -s {victim} "$name"',
+    "a pipe": 'mkfifo "$name"',
+    "a directory": 'mkdir "$name"',
+    "a link to a directory": 'ln -s ../bin "$name"',
+    "a link to a device": 'ln -s /dev/full "$name"',
+    "a device": 'mknod "$name" c 1 7',
+    "a socket": "python3 -c 'import os, sys; os.mknod(sys.argv[1], 0o140600)' \"$name\"",
+    "a link to itself": 'ln -s "$name" "$name"',
+    "a file of the account": 'echo theirs >"$name"; chown daemon "$name"',
+    "a link and the directory": 'ln -s {victim} "$name"; mv "$PWD" "$PWD.2"; ln -s "$PWD.2" "$PWD"',
 }
 
 
 @pytest.mark.parametrize("exists", [True, False])
 @pytest.mark.parametrize("program", _SWAPS)
 @pytest.mark.parametrize("shell", SHELLS.values(), ids=SHELLS)
-def test_a_file_that_another_account_swaps_for_a_link_is_not_followed(tmp_path, program, exists, shell):
+@pytest.mark.parametrize("swapped", _SWAPPED.values(), ids=_SWAPPED)
+def test_a_file_that_another_account_swaps_for_a_link_is_not_followed(
+    tmp_path, program, exists, shell, swapped
+):
     if shutil.which(shell[0]) is None:
         pytest.skip(f"{shell[0]} is not installed")
     work, victim, bin_ = tmp_path / "work", tmp_path / "victim", tmp_path / "bin"
@@ -79,7 +100,7 @@ def test_a_file_that_another_account_swaps_for_a_link_is_not_followed(tmp_path, 
     bin_.mkdir()
     if exists:
         victim.write_text("root only")
-    swap = _SWAPS[program].format(real=shutil.which(program), victim=victim)
+    swap = _SWAPS[program].format(real=shutil.which(program), swapped=swapped.format(victim=victim))
     stubs = {
         program: swap,
         "df": "echo header; echo '/s 200000000 1 100000000 1% /s'",
@@ -95,6 +116,66 @@ def test_a_file_that_another_account_swaps_for_a_link_is_not_followed(tmp_path, 
     )  # fmt: skip
     assert (victim.read_text() if victim.exists() else None) == ("root only" if exists else None), done.stderr
     assert (done.returncode == 0) is (program == "rm"), done.stderr
+
+
+OWNERS = (0, 1, 2, 65534, 4294967294)
+MODES = (
+    0o755,
+    0o700,
+    0o775,
+    0o757,
+    0o777,
+    0o1777,
+    0o1775,
+    0o2775,
+    0o2755,
+    0o4777,
+    0o6777,
+    0o3777,
+    0o7777,
+    0o1757,
+    0o722,
+    0o1722,
+)
+
+
+def test_of_all_owners_and_modes_only_a_safe_mount_is_measured(tmp_path, tier_unavailable):
+    """80 mounts: all that are not safe in one command, then each of them before a safe one."""
+    if os.geteuid() != 0:
+        tier_unavailable("only root gives directories away")
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    for name, text in {
+        "df": "echo header; echo '/s 200000000 1 100000000 1% /s'",
+        "fio": "pwd; echo ran",
+    }.items():
+        (bin_ / name).write_text(f"#!/bin/sh\n{text}\n")
+        (bin_ / name).chmod(0o755)
+    safe, unsafe = [], []
+    for owner in OWNERS:
+        for mode in MODES:
+            mount = tmp_path / f"mount-{owner}-{mode:o}"
+            mount.mkdir()
+            os.chown(mount, owner, 0)
+            mount.chmod(mode)
+            is_safe = owner == 0 and (not mode & 0o022 or mode & 0o1000)
+            (safe if is_safe else unsafe).append(str(mount))
+            link = tmp_path / f"link-{owner}-{mode:o}"
+            link.symlink_to(mount)
+            if not is_safe:
+                unsafe.append(str(link))
+    assert len(safe) + len(unsafe) > 100
+
+    def said(mounts):
+        done = subprocess.run(
+            disk.argv(1, 1, tuple(mounts)), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+            env={"PATH": f"{bin_}:{os.environ['PATH']}"},
+        )  # fmt: skip
+        return done.stdout.splitlines()[-1]
+
+    assert said(unsafe) == f"clusterctl: no room: another account could replace files in {' '.join(unsafe)}"
+    assert [said([*unsafe, one]) for one in safe] == ["ran"] * len(safe)
+    assert list(tmp_path.glob("mount-*/*")) == []
 
 
 @pytest.mark.parametrize(
