@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
 from dataclasses import replace
 
 import facts_recorded as recorded
 import pytest
+from hostile_texts import VARIANTS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -209,10 +211,62 @@ def test_every_fragment_is_named_once_and_quotes_its_reason() -> None:
     assert all(bool(fragment.needs) == bool(fragment.missing) for fragment in FRAGMENTS)
 
 
-@pytest.mark.parametrize("word", ["-p;id", "--help", "node1", "10.0.0.1;id", "10.0.0.010", "fe80::1%$(id)"])
+def _no_addresses() -> list[str]:
+    """Words that are not an address: options, shell, other spellings of numbers, and changed addresses."""
+    found = [
+        "-p;id",
+        "--help",
+        "-",
+        "node1",
+        "10.0.0.1;id",
+        "10.0.0.010",
+        "fe80::1%$(id)",
+        "localhost",
+        "*",
+        "::g",
+    ]
+    found += [
+        "0x7f000001",
+        "2130706433",
+        "127.1",
+        "10.0.0.256",
+        "10.0.0",
+        "10.0.0.1.",
+        "1e3.0.0.1",
+        "[::1]",
+        ":::",
+    ]
+    found += [
+        "10.0.0.1:22",
+        "ops@10.0.0.1",
+        "10.0.0.1,10.0.0.2",
+        "10.0.0.-1",
+        "+10.0.0.1",
+        "\u0661\u0660.0.0.1",
+    ]
+    found += ["10\uff0e0\uff0e0\uff0e1", "::1%", "::1%a;b", "::1%a%b", "10.0.0.1%eth0", "1" * 5000]
+    found += [":" * 5000, "::1%" + "x" * 5000]
+    chance = random.Random(30)
+    while len(found) < VARIANTS:
+        word = chance.choice(("10.0.0.1", "fe80::1", "fe80::1%eth0", "::ffff:10.0.0.1"))
+        at = chance.randrange(len(word) + 1)
+        foreign = chance.choice(
+            (*";$`'\"\\|&<>()*?~#!@,=[]{}", "$(id)", "--", "\x00", "\x1b", "\u202e", "\u200b", "\u00e9")
+        )
+        found.append(word[:at] + foreign + word[at:])
+    return found
+
+
+@pytest.mark.parametrize("word", _no_addresses(), ids=lambda word: ascii(word)[:40])
 def test_only_an_ip_address_passes_as_a_nodes_address(word: str) -> None:
     """Programs get it as an argument."""
     with pytest.raises(Unparsable):
         session.parse_accepted(f"10.0.0.9 5000 {word} 22")
     with pytest.raises(Unparsable):
         network.parse_addresses(f"2: ib0    inet {word}/16 scope global\n")
+
+
+@pytest.mark.parametrize("word", ["10.0.0.1", "fe80::1", "fe80::1%ib0.5", "::ffff:10.0.0.1"])
+def test_an_address_of_a_node_is_read(word: str) -> None:
+    assert session.parse_accepted(f"10.0.0.9 5000 {word} 22").address == word
+    assert network.parse_addresses(f"2: ib0    inet {word}/16 scope global\n") == {"ib0": (f"{word}/16",)}

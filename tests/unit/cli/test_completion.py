@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
+from hostile_texts import VARIANTS
 
 from clusterctl.cli import main as cli
 from clusterctl.cli.completion import answer as protocol
@@ -128,12 +131,76 @@ def test_a_broken_inventory_completes_nothing(content: str, place: Path) -> None
     assert completed("check --limit ") == []
 
 
-@pytest.mark.parametrize("name", ["y$(touch${IFS}F)", "y`id`", "y;id", "y z", "-y", "y'", "y\\n"])
+# Each touches a file if a shell evaluates it.
+_WORDS = (
+    "$(touch${IFS}F)",
+    "`touch${IFS}F`",
+    ";touch${IFS}F;",
+    "&touch${IFS}F&",
+    "|touch${IFS}F",
+    ">F",
+    "<(touch F)",
+)
+_SIGNS = (
+    "'",
+    '"',
+    "\\",
+    " ",
+    "*",
+    "?",
+    "[a]",
+    "{a,b}",
+    "~",
+    "!!",
+    "#",
+    "^",
+    "(",
+    ")",
+    "$HOME",
+    "$'\\x41'",
+    "=",
+    ":",
+    "%",
+    "é",
+)
+
+
+def _names() -> list[str]:
+    """Names of files that a shell would execute, expand, split or unquote."""
+    found = [f"y{sign}" for sign in (*_WORDS, *_SIGNS)] + [f"y'{word}'" for word in _WORDS]
+    found += [f'y"{word}"' for word in _WORDS] + [f"y\\{word}" for word in _WORDS]
+    chance = random.Random(30)
+    while len(found) < VARIANTS:
+        found.append("y" + "".join(chance.choices((*_WORDS, *_SIGNS, "x"), k=chance.randint(2, 6))))
+    return list(dict.fromkeys(found))
+
+
+_NEVER = [
+    "y$(touch${IFS}F)",
+    "y`id`",
+    "y;id",
+    "y z",
+    "-y",
+    "y'",
+    "y\\n",
+    "y\x1b[2J",
+    "y\u202e",
+    "y\u00e9",
+    "y/../z",
+    "..",
+]
+_VALID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@pytest.mark.parametrize("name", [*_NEVER, *(one for one in _names() if one == one.strip())], ids=ascii)
 def test_names_that_no_inventory_may_hold_are_not_offered(name: str, place: Path) -> None:
+    assert not _VALID.fullmatch(name)
+    # A set of nodes that cannot be read, or a file with control characters, completes nothing.
+    is_read = "[" not in name and name.isprintable()
     (place / "inventory.yaml").write_text(
         json.dumps({"nodes": [name, "ok"], "groups": {name: {}, "rack": {}}})
     )
-    assert completed("check --limit ") == ["rack", "ok"]
+    assert completed("check --limit ") == (["rack", "ok"] if is_read else [])
 
 
 def test_names_with_control_characters_are_not_offered(place: Path) -> None:
@@ -200,7 +267,10 @@ def test_a_person_completes_with_the_tab_key(
 
 
 def test_bash_quotes_what_it_would_execute(environment: dict[str, str], place: Path) -> None:
-    (place / "runs" / "baselines" / "y$(touch${IFS}F).baseline.json").touch()
+    names = [one for one in _names() if "/" not in one]
+    assert len(names) >= VARIANTS
+    for name in names:
+        (place / "runs" / "baselines" / f"{name}.baseline.json").touch()
     line = "clusterctl bench --baseline y"
     ask = (
         "source <(clusterctl completion bash) 2>/dev/null; compopt() { :; }; "
@@ -210,16 +280,16 @@ def test_bash_quotes_what_it_would_execute(environment: dict[str, str], place: P
     done = subprocess.run(
         ("bash", "--norc", "-c", ask), env=environment, capture_output=True, text=True, timeout=60, check=True
     )
-    (word,) = done.stdout.splitlines()
+    words = done.stdout.splitlines()
     again = subprocess.run(
-        ("bash", "--norc", "-c", f"printf %s {word}"),
+        ("bash", "--norc", "-c", f"printf '%s\\n' {' '.join(words)}"),
         cwd=place,
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    assert again.stdout == "y$(touch${IFS}F)"
+    assert sorted(again.stdout.splitlines()) == sorted(names)
     assert not (place / "F").exists()
 
 

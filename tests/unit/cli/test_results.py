@@ -3,9 +3,11 @@
 import csv
 import io
 import json
+import random
 import re
 
 import pytest
+from hostile_texts import NUMBERS, OTHERS, VARIANTS, values
 from result_documents import H200_NP2, collective, slow_rank_training, training
 
 from clusterctl.cli.main import main
@@ -169,12 +171,69 @@ def test_a_result_of_another_shape_is_not_called_damaged(tmp_path, capsys):
     assert ": this version cannot read results.json: rows: unknown key" in err
 
 
-@pytest.mark.parametrize("commands", [5, "x", {"line": "x"}, [5, {"line": [1]}], None])
-def test_commands_of_another_type_end_no_import(tmp_path, capsys, commands):
-    good = folder_of(training([[1.0]]), tmp_path / "from")
-    good.write("artifacts", {"commands": commands})
-    code, out, _ = call(capsys, "import", str(tmp_path / "from"), "--runs", str(tmp_path / "to"), "--json")
-    assert code == 0 and json.loads(out)["imported"] == [good.id]
+def _renamed(number):
+    """A record of a run with a name of its own."""
+    record = collective(run=f"20261120T{number // 60:02d}{number % 60:02d}00Z-bench-{number:04x}")
+    return json.loads(json.dumps(record.document)), record.summary.run
+
+
+def test_commands_of_another_type_end_no_import(tmp_path, capsys):
+    """100 folders in one import; ``line`` of any type is a text there."""
+    hostile = [5, "x", {"line": "x"}, [5, {"line": [1]}], None, *values()]
+    names = []
+    for number, commands in enumerate(hostile):
+        document, name = _renamed(number)
+        names.append(name)
+        (tmp_path / "from" / name).mkdir(parents=True)
+        (tmp_path / "from" / name / "results.json").write_text(json.dumps(document))
+        text = json.dumps({"commands": commands if number % 2 else [{"line": commands}]})
+        (tmp_path / "from" / name / "artifacts.json").write_text(text)
+    _, out, err = call(capsys, "import", str(tmp_path / "from"), "--runs", str(tmp_path / "to"), "--json")
+    found = json.loads(out)
+    # A number of 401 digits is damage of that folder's file alone.
+    assert len(found["refused"]) < 5 and len(found["imported"]) + len(found["refused"]) == len(names), err
+    assert all("artifacts.json is damaged" in one for one in found["refused"])
+    for verb in (["list"], ["export", "--format", "csv"], ["show", names[0]]):
+        assert call(capsys, *verb, "--runs", str(tmp_path / "to"))[0] == 0
+
+
+def _places(value, path=()):
+    """Every place in a document."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, one in inside:
+        yield from _places(one, (*path, name))
+
+
+def test_no_value_in_any_place_of_a_document_ends_an_import_or_an_export(tmp_path, capsys):
+    """200 folders in one import, each with one hostile value in one place; honest ones between them are imported."""
+    chance = random.Random(30)
+    honest = []
+    for number in range(2 * VARIANTS):
+        document, name = _renamed(number)
+        if number % 10 == 0:
+            honest.append(name)
+        else:
+            *path, last = chance.choice([one for one in _places(document) if one])
+            inside = document
+            for step in path:
+                inside = inside[step]
+            inside[last] = chance.choice((*NUMBERS, *OTHERS))
+        (tmp_path / "from" / name).mkdir(parents=True)
+        (tmp_path / "from" / name / "results.json").write_text(json.dumps(document))
+    code, out, err = call(capsys, "import", str(tmp_path / "from"), "--runs", str(tmp_path / "to"), "--json")
+    found = json.loads(out)
+    assert set(honest) <= set(found["imported"]) and code == 1, err[-2000:]
+    assert len(found["refused"]) >= VARIANTS // 2
+    assert all(len(one) < 1000 and "\x1b" not in one for one in found["refused"]), max(
+        found["refused"], key=len
+    )
+    code, out, err = call(capsys, "list", "--runs", str(tmp_path / "to"), "--json")
+    assert code == 0 and set(honest) <= {
+        one["run"] for one in json.loads(out, parse_constant=pytest.fail)["runs"]
+    }, err
+    code, out, err = call(capsys, "export", "--runs", str(tmp_path / "to"))
+    assert "inf" not in out.lower().split(",") and "nan" not in out.lower().split(","), err
 
 
 def test_a_rate_beyond_all_bounds_is_not_imported(tmp_path, capsys):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import re
 import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hostile_texts import VARIANTS
 from launch_facts import facts_of
 
 from clusterctl.errors import ImageError
@@ -92,8 +94,11 @@ def test_another_node_ends_no_sender_at_work(node):
     begin, ask, part = node
     work = part.parent / "token"
     script = (work / "receive.sh").read_text()
-    assert "patience_s=60" in script
-    (work / "receive.sh").write_text(script.replace("patience_s=60", "patience_s=0"))
+    assert "silence_s=5 patience_s=60" in script
+    # The sender is not silent here, however long a loaded machine takes.
+    (work / "receive.sh").write_text(
+        script.replace("silence_s=5 patience_s=60", "silence_s=3600 patience_s=0")
+    )
     sender = _hanging(begin, part)
     refused = ask("have", key=True)
     assert (refused.returncode, refused.stderr) == (1, b"another sender is at work\n")
@@ -101,24 +106,91 @@ def test_another_node_ends_no_sender_at_work(node):
     assert (refused.returncode, refused.stderr) == (1, b"another sender is at work\n")
     refused = ask("finish", key=True)
     assert refused.returncode == 1 and b"has 8192 of 16384 bytes" in refused.stderr
+    seen = part.parent / "seen"
+    for request in _requests(seen):
+        refused = ask(*request.split(" "), data=b"bytes", key=True)
+        assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1, (request, refused.stderr)
+        assert part.stat().st_size == HALF, request
+    assert not seen.exists()
     sender.communicate(DATA[HALF:], timeout=30)
     assert sender.returncode == 0
     assert ask("finish", key=True).returncode == 0
     assert part.with_suffix(".archive").read_bytes() == DATA
 
 
-@pytest.mark.parametrize("seed", range(20))
+def _requests(seen):
+    """Requests of a key that a node misuses: other commands, options, numbers of other forms, code in numbers."""
+    code = (
+        f"a[$(touch${{IFS}}{seen})]",
+        f"$(touch${{IFS}}{seen})",
+        f"`touch${{IFS}}{seen}`",
+        f";touch${{IFS}}{seen}",
+    )
+    numbers = (
+        "0",
+        str(HALF),
+        "-1",
+        "+5",
+        "0x5",
+        "08",
+        "1e3",
+        "5k",
+        "\u0665",
+        "9" * 20,
+        "9" * 400,
+        "0" * 400,
+        "*",
+        "x",
+        "''",
+    )
+    found = [
+        "",
+        "sh",
+        "-x",
+        "have;id",
+        "HAVE",
+        "h*",
+        "finish",
+        "scp -t /",
+        "/usr/lib/openssh/sftp-server",
+        "add",
+        "add 0",
+        "adder",
+    ]
+    found += [f"{verb}\n{other}" for verb in ("sh", "add") for other in ("have", "finish", "add 0 5")]
+    draw = random.Random(30)
+    while len(found) < VARIANTS:
+        words = (
+            draw.choice(("add", "add", "add", "have ", "finish")),
+            draw.choice((*code, *numbers)),
+            draw.choice((*code, *numbers)),
+        )
+        found.append(" ".join(words[: draw.randint(2, 3)]))
+    return [one for one in found if not one.startswith("have")]
+
+
+@pytest.mark.parametrize("seed", range(VARIANTS))
 def test_no_more_is_stored_than_is_missing(node, seed):
     _, ask, part = node
     draw = random.Random(seed)
-    there = draw.choice([0, 1, 4096, len(DATA) - 1])
+    there = draw.choice([0, 1, 4096, len(DATA) - 1, len(DATA)])
     if there:
         assert ask("add", "0", str(there), data=DATA[:there]).returncode == 0
-    announced = draw.choice([1, 5, len(DATA) - there, len(DATA), 10**9, 10**30])
-    flood = os.urandom(1000) * draw.choice([1, 1000])
-    ask("add", str(there), str(announced), data=flood, key=True)
-    stored = part.stat().st_size if part.exists() else 0
-    assert stored <= max(there, min(len(DATA), there + announced))
+    announced = draw.choice(
+        [0, 1, 5, len(DATA) - there, len(DATA) - there + 1, len(DATA), 2**31, 2**63, 2**64, 10**30]
+    )
+    form = draw.choice(["{}", "0{}", "{:0400d}"]).format(announced)
+    flood = os.urandom(1000) * draw.choice([0, 1, 17, 1000])
+    for _ in range(draw.choice([1, 1, 2])):
+        ask("add", str(there), form, data=flood, key=True)
+        stored = part.stat().st_size if part.exists() else 0
+        assert stored <= max(there, min(len(DATA), there + announced))
+    # The honest sender goes on where the other one ended.
+    have = int(ask("have").stdout)
+    assert have == stored
+    if stored == there < len(DATA):
+        assert ask("add", str(there), str(len(DATA) - there), data=DATA[there:]).returncode == 0
+        assert ask("finish").returncode == 0 and part.with_suffix(".archive").read_bytes() == DATA
 
 
 def test_what_arrived_wrong_is_thrown_away(node):
@@ -142,6 +214,7 @@ def test_a_request_of_another_node_is_never_reckoned_with_unless_it_is_a_number(
         "add 0",
         "add",
         "add -1 5",
+        *(one for one in _requests(seen) if one.startswith("add ") and re.search(r"[^0-9 ]", one[4:])),
     ):
         done = subprocess.run(
             (shell, script, str(tmp_path), SUM, str(len(DATA))),

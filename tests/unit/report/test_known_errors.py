@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import time
 import tracemalloc
 from pathlib import Path
 
 import pytest
+from hostile_texts import VARIANTS
 from pydantic import ValidationError
 
 from clusterctl.documents.kinds import ErrorRole
@@ -251,6 +253,38 @@ def test_lines_that_end_by_carriage_returns_take_no_longer() -> None:
         scanned(text)
         used[end] = time.process_time() - began
     assert used[b"\r"] < 5 * used[b"\n"] + 0.1
+
+
+@pytest.mark.parametrize("seed", range(VARIANTS))
+def test_no_mixture_of_line_ends_and_marks_takes_longer_or_hides_a_known_error(seed: int) -> None:
+    draw = random.Random(seed)
+    ends = draw.choices(
+        ("\n", "\r", "\r\n", "\n\r", "\x0b", "\x85", "\u2028", "\x00", "\x1b[2K\r", "\x08"), k=3
+    )
+    words = draw.choices(
+        (
+            "error",
+            "step 12: error: the loss is 0.5",
+            "warn",
+            " fault",
+            "\x1b[31m",
+            "\x1b]0;",
+            "[",
+            "0,",
+            "a:" * 9,
+        ),
+        k=3,
+    )
+    text = "".join(draw.choice(words) + draw.choice(ends) for _ in range(3000))
+    text += "\nCUDA error: out of memory\n"
+    began = time.process_time()
+    scan = scanned(text.encode())
+    assert time.process_time() - began < 0.5, (ends, words)
+    (finding,) = scan.findings
+    assert finding.first.text == "CUDA error: out of memory"
+    assert all(len(line.text) <= 400 and len(line.text.splitlines()) <= 1 for line in scan.left_over), (
+        scan.left_over
+    )
 
 
 HOSTILE = (
