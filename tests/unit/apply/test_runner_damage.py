@@ -249,7 +249,7 @@ def test_a_pipe_in_the_journal_holds_nothing_up(node, name):
     assert time.monotonic() - began < 50
 
 
-# What else than a plain file may stand at a name; TARGET is a file of another entry.
+# What else than its own plain file may stand at a name of an entry.
 SPECIAL = {
     "a pipe": os.mkfifo,
     "a link to a pipe": lambda path: (os.mkfifo(f"{path}.pipe"), path.symlink_to(f"{path}.pipe")),
@@ -259,6 +259,8 @@ SPECIAL = {
     "a device that is always full": lambda path: path.symlink_to("/dev/full"),
     "a link to itself": lambda path: path.symlink_to(path),
     "a link to nothing": lambda path: path.symlink_to("nowhere"),
+    "a link to the file of another entry": lambda path: path.symlink_to(f"../0001/{path.name}"),
+    "another name of the file of another entry": lambda path: os.link(path.parents[1] / "0001/target", path),
     "a directory": lambda path: path.mkdir(),
 }
 
