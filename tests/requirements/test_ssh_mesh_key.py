@@ -130,7 +130,7 @@ OTHERS = (
 
 
 @pytest.mark.parametrize("end", ["\n", "", "\r\n", "\nssh-ed25519 AAAA clusterctl-mesh:n1\n"], ids=ascii)
-def test_no_form_of_anothers_public_key_lets_it_be_removed(run: Run, tmp_path: Path, end: str) -> None:
+def test_no_form_of_a_foreign_public_key_lets_it_be_removed(run: Run, tmp_path: Path, end: str) -> None:
     key = tmp_path / "etc" / "ssh" / "mesh.me"
     key.parent.mkdir(parents=True)
     key.write_text("private")
