@@ -219,6 +219,11 @@ def _rank_died(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault:
     )
 
 
+def _ended_with_a_status(outcome: Outcome, death: RankDeath | None) -> bool:
+    """Return whether the rank, or the launch if the launcher names no rank, ended with a status and by no signal."""
+    return death.signal is None if death is not None else notices.only_a_status(outcome.launcher)
+
+
 def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath | None) -> Fault | None:
     """Return the fault of the rank whose loss ended the one that the launcher reports; None if that one failed itself.
 
@@ -226,7 +231,7 @@ def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath | None) -
     peers within milliseconds, and Open MPI 5 reports whichever end it sees first. One rank may claim that it lost
     another one, to blame it: of three ranks and more, two must have lost it.
     """
-    if death.signal is not None if death else not notices.only_a_status(outcome.launcher):
+    if not _ended_with_a_status(outcome, death):
         return None
     lost = {
         rank: peer
@@ -258,7 +263,7 @@ def _out_of_step(plan: LaunchPlan, outcome: Outcome, death: RankDeath | None) ->
 
     The rank that notices it first ends first, so that its node is not at fault.
     """
-    if death.signal is not None if death else not notices.only_a_status(outcome.launcher):
+    if not _ended_with_a_status(outcome, death):
         return None
     ranks = range(plan.np) if death is None else (death.rank,)
     said = ((rank, notices.out_of_step(outcome.stderr_by_rank.get(rank, ""))) for rank in ranks)
