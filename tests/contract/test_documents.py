@@ -72,7 +72,7 @@ def test_what_looks_like_a_session_is_typed_by_a_test() -> None:
     assert set(fences) == {"console", ""} and fences[::2] == ["console"] * (len(fences) // 2)
 
 
-# Words of the guides that nobody needs on a first day; there were 43 in all.
+# Words of the guides that a first day does not need; there were 43 in all.
 _LATER_WORDS = re.compile(
     r"\b(target|group|node-set|requirement|verdict|fact|evidence|drift|plan|step|round|batch|journal|label|slot|launcher"
     r"|library|ccore|variant|repeat|window|point|proof|baseline|judged|tier|row|threshold|hostfile|rail|unit|suspect"

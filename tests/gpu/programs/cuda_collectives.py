@@ -208,7 +208,7 @@ def order() -> None:
 
 
 def waits_of_one_rank() -> None:
-    """Whether a call is asynchronous is no matter to the other ranks."""
+    """Let one rank call synchronously and the others asynchronously: all get the same values."""
     for count, waiting in itertools.product((1000, 3_000_000), range(size)):
         tensor, block = (
             torch.full((count,), rank + 1.0, device=gpu),
