@@ -11,8 +11,7 @@ from enum import Enum
 
 from clusterctl.documents.evidence import Fault
 from clusterctl.documents.kinds import ComparisonWord
-from clusterctl.report.html.chart import Chart
-from clusterctl.report.html.topology import TopologySection
+from clusterctl.report.figures import Chart, Strip, TopologySection
 
 
 class Tone(str, Enum):
@@ -23,6 +22,8 @@ class Tone(str, Enum):
     OPEN = "open"
     BAD = "bad"
     FAINT = "faint"
+    FIXABLE = "fixable"
+    """Open, and done by the next command."""
 
 
 TONES = {
@@ -68,10 +69,12 @@ class Table:
     groups: tuple[str, str] | None = None
     """The names of two equal groups of columns, the second of which begins at the last ``time us``."""
     style: str = "figures wrapped"
-    """The classes of the style sheet: ``figures`` of numbers, ``plain`` of words, ``heat``, or ``pairs`` of a name and
-    a value of any length."""
+    """The classes of the style sheet: ``figures`` of numbers, ``plain`` of words, ``heat``, ``pairs`` of a name and a
+    value of any length, or ``matrix`` of signs below upright heads."""
     title: str = ""
     note: str = ""
+    legend: tuple[Cell, ...] = ()
+    """The meanings of the signs in a matrix."""
 
     def on_page(self) -> Table:
         """Return the columns in the order of a page."""
@@ -91,16 +94,23 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that was found: what it is, and why."""
+    """One thing that was found: its verdict in a word, on which nodes, about what, what it is, and why."""
 
     tone: Tone
     said: str
     why: tuple[str, ...] = ()
+    word: str = ""
+    nodes: str = ""
+    about: str = ""
+    """The row or requirement; pages add its ``title``."""
+    title: str = ""
 
     @property
-    def lines(self) -> str:
+    def lines(self) -> tuple[str, ...]:
         """Return the lines on the terminal; further lines of a text are indented, as those that say why."""
-        return "\n".join([self.said, *self.why]).replace("\n", "\n    ")
+        said = ": ".join(one for one in (self.nodes, self.about, self.said) if one)
+        first = f"{self.word:7}  {said}" if self.word else said
+        return tuple(one.replace("\n", "\n    ") for one in (first, *(f"    {why}" for why in self.why)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +134,14 @@ class Block:
     tone: Tone = Tone.PLAIN
     """Pages put a block that is not plain into a box."""
     charts: tuple[Chart, ...] = ()
+    strips: tuple[Strip, ...] = ()
     topology: TopologySection | None = None
     texts: tuple[tuple[str, str], ...] = ()
     """Names of long texts, which open at a click, and the texts."""
     on_page: bool = True
     on_terminal: bool = True
+    apart: bool = False
+    """Whether a terminal prints an empty line before it."""
 
     @property
     def is_empty(self) -> bool:
@@ -141,6 +154,7 @@ class Block:
             or self.tables
             or self.closed
             or self.charts
+            or self.strips
             or self.topology
             or self.texts
         )
@@ -195,20 +209,20 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One result: its run, its verdict in a word, its main figures, its failures, and its blocks.
+    """One result: its run, its verdict in a word and in a sentence, its main figures, its failures, and its blocks.
 
     ``suites``, ``metrics`` and ``lines`` are what CI servers, monitoring systems and spreadsheets read of it.
     """
 
     title: str
-    run: str
-    began: str
-    """The start as text."""
-    word: str
-    tone: Tone
-    tiles: tuple[Tile, ...]
-    failures: tuple[Fault, ...]
     blocks: tuple[Block, ...]
+    run: str = ""
+    began: str = ""
+    """The start as text."""
+    word: str = ""
+    tone: Tone = Tone.PLAIN
+    tiles: tuple[Tile, ...] = ()
+    failures: tuple[Fault, ...] = ()
     suites: tuple[Suite, ...] = ()
     metrics: tuple[Metric, ...] = ()
     lines: tuple[Mapping[str, object], ...] = ()
@@ -217,5 +231,7 @@ class View:
     """The names of the compared variants."""
     how: str = ""
     """How it was measured, beside the run."""
+    sentence: str = ""
+    """What follows from the result, on top of each page and text."""
     series: str = ""
     """What was measured: of several views of one series, only the newest is monitored."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from clusterctl.benchmarks.key import ABSENT, FIELDS
+from clusterctl.documents import results as documents
 from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.errors import UsageError
 from clusterctl.results import noise
@@ -258,3 +259,40 @@ def _said(field: str, value: str) -> str:
     """Return a value, with its field's name if the value alone is ambiguous."""
     speaks = not value.isdigit() and value not in ("yes", "no", ABSENT) and field != "map_by"
     return value if speaks else f"{field} {value}"
+
+
+def to_document(found: Comparison) -> dict[str, Any]:
+    """Return a comparison as a document; ``comparable`` is false if keys differ or are unknown."""
+    collective = found.kind == "collective"
+    return documents.ComparisonDocument(
+        comparable=found.alike,
+        runs=tuple(
+            documents.ComparedRun(run=run.run, name=name, repeats=repeats)
+            for run, name, repeats in zip(found.runs, found.names, found.repeats, strict=True)
+        ),
+        differences=tuple(
+            documents.Difference(field=one.field, values=one.values) for one in found.differences
+        ),
+        without_key=found.unkeyed,
+        lines=tuple(
+            documents.ComparedLine(
+                size_bytes=line.at if collective else None,
+                np=None if collective else line.at,
+                figures=tuple(None if one is None else _figure(one, collective) for one in line.figures),
+            )
+            for line in found.lines
+        ),
+    ).document()
+
+
+def _figure(figure: Figure, collective: bool) -> documents.ComparedBandwidth | documents.ComparedThroughput:
+    ratio = None if figure.ratio is None else round(figure.ratio, 4)
+    noise = None if figure.noise is None else round(figure.noise, 4)
+    word = figure.word
+    if collective:
+        return documents.ComparedBandwidth(
+            busbw_gbps=figure.value, time_us=figure.time_us, ratio=ratio, noise=noise, word=word
+        )
+    return documents.ComparedThroughput(
+        samples_per_s=figure.value, time_us=figure.time_us, ratio=ratio, noise=noise, word=word
+    )

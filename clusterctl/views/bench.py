@@ -19,7 +19,7 @@ from clusterctl.documents.bench import (
 from clusterctl.documents.proof import Proof
 from clusterctl.inventory import nodeset
 from clusterctl.report import csv, junit, prometheus
-from clusterctl.report.html.scale import duration
+from clusterctl.report.scale import duration
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.runs import figure
 from clusterctl.report.text.table import size
@@ -51,7 +51,7 @@ _METRICS = {
     ),
     "clusterctl_bench_loss": "Loss of the last step of a training, the mean of all ranks.",
 }
-_TONES = {"ok": Tone.GOOD, "not-judged": Tone.OPEN, "doubtful": Tone.OPEN}
+TONES = {"ok": Tone.GOOD, "not-judged": Tone.OPEN, "doubtful": Tone.OPEN}
 # Longer names of variants do not fit into a heading.
 _LONGEST_TITLE = 60
 
@@ -73,7 +73,7 @@ def view(record: Record, *, for_page: bool = False) -> View:
         run=summary.run,
         began=summary.started_at.replace("T", " ").replace("Z", " UTC"),
         word=summary.status,
-        tone=_TONES.get(summary.status, Tone.BAD),
+        tone=TONES.get(summary.status, Tone.BAD),
         tiles=tuple(_variant_tiles(result.variants) if several else _tiles(result)),
         failures=result.proof.failures or (),
         how=_measured(record),

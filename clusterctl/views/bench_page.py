@@ -12,12 +12,12 @@ from clusterctl.benchmarks.key import ABSENT
 from clusterctl.documents.kinds import Effect
 from clusterctl.documents.proof import FigureBelow, Proof
 from clusterctl.foreign import json_value
-from clusterctl.report.html import bounds, heat_map, topology, variants
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.baseline import not_judged_lines
 from clusterctl.report.text.table import size
 from clusterctl.report.view import Block, Cell, Head, Table, Tone
 from clusterctl.results.record import Record
+from clusterctl.views import bounds, charts, heat_map, topology
 
 _SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_format": "channels_last"}
 """Fields of the key that the settings contain under another name."""
@@ -40,8 +40,8 @@ def above(record: Record) -> Iterator[Block]:
     if proof.expected is not None:
         tone = Tone.OPEN if proof.expected.verdict in bounds.BAD else Tone.FAINT
         yield Block("", before=bounds.sentence(proof.expected), tone=tone, on_terminal=False)
-    charts = tuple(variants.charts(record.result, bounds.lines(record)))
-    yield Block("", charts=charts, on_terminal=False)
+    drawn = tuple(charts.of_run(record.result, bounds.lines(record)))
+    yield Block("", charts=drawn, on_terminal=False)
 
 
 def below(record: Record) -> Iterator[Block]:

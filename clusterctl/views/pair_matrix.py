@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from clusterctl.documents.locate import Locate, PairRate, SuspectStatus
 from clusterctl.grouping import grouped
-from clusterctl.report.html.heat_map import shade
 from clusterctl.report.view import Cell, Head, Table
+from clusterctl.views.heat_map import shade
 
 WHOLE_UP_TO = 24
 """So many nodes fit as columns; the nodes of a larger fleet have a column for each partner that they met."""

@@ -29,10 +29,11 @@ from clusterctl.errors import InventoryError
 from clusterctl.inventory import load, schema
 from clusterctl.lab import node_engine, recipe
 from clusterctl.plan.model import NodePlan
-from clusterctl.report.html import accept_page, comparison_page, fleet_page
+from clusterctl.report.html import fleet_page
+from clusterctl.report.html import of_view as html
 from clusterctl.requirements import rendering
 from clusterctl.requirements.catalog import ALL
-from clusterctl.results.comparison import compare
+from clusterctl.views import accept
 
 TESTS = Path(__file__).parents[1]
 FOLDERS = (*(resources.folder(name) for name in ("templates", "inventories")), script.RUNNER)
@@ -68,8 +69,8 @@ def _reports() -> None:
         bench_views.page(one),
         bench_views.page(slow_rank_training()),
         fleet_page.render(sample_fleet(8).document, checked_at="", following=()),
-        comparison_page.render(compare([one, other]), [one, other]),
-        accept_page.render(sample_acceptance()),
+        bench_views.compared_page(one, other),
+        html.render(accept.view(sample_acceptance())),
         locate_documents.page(locate_documents.document(4)),
     ):
         assert page.startswith("<!DOCTYPE html>")

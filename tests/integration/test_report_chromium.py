@@ -16,9 +16,8 @@ from topology_documents import four_nodes
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.documents.evidence import GpuDirectNode
-from clusterctl.report.html import comparison_page, fleet_page
+from clusterctl.report.html import fleet_page
 from clusterctl.report.text.next_step import NextStep
-from clusterctl.results.comparison import compare
 from clusterctl.trust import gpudirect
 
 LONG = "a-node-with-a-name-as-long-as-cloud-providers-make-them-0123456789.internal.example.com"
@@ -33,7 +32,7 @@ def failed():
 
 def compared():
     records = [collective(), collective(H200_NP2, run="20261121T091500Z-bench-aaaa")]
-    return comparison_page.render(compare(records), records)
+    return bench_views.compared_page(*records)
 
 
 def with_variants():

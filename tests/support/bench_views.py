@@ -5,8 +5,9 @@ from __future__ import annotations
 from clusterctl.documents.bench import BenchResult
 from clusterctl.report.html import of_view as html
 from clusterctl.report.text import of_view
+from clusterctl.results.comparison import compare
 from clusterctl.results.record import Record, from_document
-from clusterctl.views import bench
+from clusterctl.views import bench, comparison
 
 
 def text(found: BenchResult | Record) -> str:
@@ -28,3 +29,11 @@ def junit(*records: Record) -> str:
 
 def prometheus(*records: Record) -> str:
     return bench.form("prometheus", [bench.view(record) for record in records])
+
+
+def compared(*records: Record, width: int | None = None) -> str:
+    return of_view.render(comparison.view(compare(records), records), width)
+
+
+def compared_page(*records: Record) -> str:
+    return html.render(comparison.view(compare(records), records))

@@ -101,8 +101,6 @@ def bench(_columns: int = COLUMNS) -> str:
 
 def comparison(columns: int = COLUMNS) -> str:
     """Return ``clusterctl results compare`` of two trainings, the second of which is slower across nodes."""
-    from clusterctl.report.text.comparison import render
-    from clusterctl.results.comparison import compare
 
     def of_nodes(np: int, per_rank: float) -> list[float]:
         return [per_rank + 2.0 * (rank % 5 - 2) for rank in range(np)]
@@ -111,7 +109,7 @@ def comparison(columns: int = COLUMNS) -> str:
     after = training(
         [of_nodes(8, 2584.0), of_nodes(16, 2410.0), of_nodes(32, 2310.0)], run="20261124T093000Z-bench-cafe"
     )
-    text = render(compare([before, after]), columns)
+    text = bench_views.compared(before, after, width=columns)
     return _typed("clusterctl results compare beef cafe") + painted(text, "result")
 
 

@@ -16,6 +16,7 @@ from clusterctl.errors import UsageError
 if TYPE_CHECKING:
     from clusterctl.documents.accept import Accept
     from clusterctl.inventory.model import Inventory
+    from clusterctl.report.view import View
 
 
 def accept(
@@ -90,8 +91,9 @@ def accept(
     from clusterctl.cli.accept import preview
     from clusterctl.cli.accept import run as running
     from clusterctl.cli.session import open_session, session_of
-    from clusterctl.report.text import accept as text
+    from clusterctl.report.text import of_view
     from clusterctl.rundir import default_root
+    from clusterctl.views import accept as views
 
     runs = runs or default_root(inventory)
     report_files.refuse_unwritable(hostfile, html, junit, prometheus)
@@ -119,12 +121,13 @@ def accept(
             return
         started = running.begun(request, session.inventory, found, runs, label)
     ended = running.carry_out(started, session, all_at_once=fanout is None)
+    view = views.view(ended)
     if as_json:
         console.emit_json(ended.document())
     else:
-        console.data(text.text(ended), look="accept", wrap=True)
+        console.data(of_view.render(view, console.width()), look="accept")
     reports = report_files.EachReport()
-    _write_reports(ended, reports, html, junit, prometheus)
+    _write_reports(view, reports, html, junit, prometheus)
     if hostfile is not None and ended.accepted:
         _write_hostfile(hostfile, session.inventory, ended)
     draining.apply(drain, draining.of_accept(ended), ended.run, as_json=as_json)
@@ -145,30 +148,28 @@ def _refuse_with_resume(*given: object, dry_run: bool) -> None:
 
 
 def _write_reports(
-    found: Accept,
+    view: View,
     reports: report_files.EachReport,
     html: Path | None,
     junit: Path | None,
     prometheus: Path | None,
 ) -> None:
-    from clusterctl.views import accept as view
-
     if html is not None:
-        from clusterctl.report.html import accept_page
+        from clusterctl.report.html import of_view as page
 
         with reports.of(html):
-            report_files.write(html, accept_page.render(found))
+            report_files.write(html, page.render(view))
             console.talk(f"report: {html}")
     if junit is not None:
         from clusterctl.report import junit as written
 
         with reports.of(junit):
-            report_files.write(junit, written.render("clusterctl accept", view.suites(found)))
+            report_files.write(junit, written.render("clusterctl accept", view.suites))
     if prometheus is not None:
         from clusterctl.report import prometheus as monitored
 
         with reports.of(prometheus):
-            report_files.write(prometheus, monitored.render(view.metrics(found)))
+            report_files.write(prometheus, monitored.render(view.metrics))
 
 
 def _write_hostfile(path: Path, inventory: Inventory, found: Accept) -> None:

@@ -20,7 +20,7 @@ def show(session: Session, asked: AcceptRequest, limits: AcceptLimits, *, as_jso
     """Gather facts, and print what a run would do; nothing is measured, and no run folder is left."""
     from clusterctl.acceptance import plan
     from clusterctl.acceptance.outcomes import OutcomeFile
-    from clusterctl.report.text import accept_plan
+    from clusterctl.views import accept_plan
 
     rows = running.rows_of(asked)
     with tempfile.TemporaryDirectory() as folder:

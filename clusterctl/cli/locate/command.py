@@ -131,7 +131,7 @@ def locate(
     if as_json:
         console.emit_json(document.document())
     else:
-        console.data(of_view.render(view), look="locate", wrap=True)
+        console.data(of_view.render(view, console.width()), look="locate")
     if hostfile_without is not None and (found.located.verdict is not None or found.apart.nodes):
         _write_hostfile(hostfile_without, session, document)
     if html is not None:

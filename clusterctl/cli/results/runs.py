@@ -138,22 +138,24 @@ def compare_runs(
 
     First lists how the runs differ in their setup; runs without a common figure are rejected.
     """
-    from clusterctl.report.text import comparison as reports
-    from clusterctl.results.comparison import compare
+    from clusterctl.report.text import of_view as text_of
+    from clusterctl.results.comparison import compare, to_document
     from clusterctl.results.damage import read_as_stored
     from clusterctl.results.store import Store
+    from clusterctl.views import comparison
 
     report_files.refuse_unwritable(html)
     with Store.open(runs, make=False) as results:
         records = [results.get(name) for name in names]
     with read_as_stored(" or ".join(one.summary.run for one in records), results.path):
         found = compare(records)
+        view = comparison.view(found, records)
         page = None
         if html is not None:
-            from clusterctl.report.html import comparison_page
+            from clusterctl.report.html import of_view as html_of
 
-            page = comparison_page.render(found, records)
-        document, text = reports.to_document(found), reports.render(found, console.width())
+            page = html_of.render(view)
+        document, text = to_document(found), text_of.render(view, console.width())
     if html is not None and page is not None:
         report_files.write(html, page)
     if as_json:

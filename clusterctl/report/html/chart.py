@@ -7,78 +7,19 @@ apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from clusterctl.report.html.scale import Scale, Tick
+from clusterctl.report.figures import Chart, ChartSeries, Reference
 from clusterctl.report.html.svg import number, tag
+from clusterctl.report.scale import Scale
 
 SERIES_STYLES = 6
 """The number of colours in the style sheet; further series repeat the colours with other markers."""
 _CHARACTER = 8.2
 """The largest width of a character in the charts, in pixels: digits of a wide font (DejaVu Sans) at 12.5 px."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """One measured value: its position, its tooltip, and the bounds of its repeats (None: not known)."""
-
-    x: float
-    y: float
-    says: str
-    bounds: tuple[float, float] | None = None
-    label: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ChartSeries:
-    """Measured values that form one line."""
-
-    name: str
-    marks: tuple[Mark, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """Expected values, as a dashed line through some points."""
-
-    name: str
-    points: tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One axis: its title with the unit, its bounds, and a function from the largest number of ticks to ticks."""
-
-    title: str
-    low: float
-    high: float
-    ticks: Callable[[int], Sequence[Tick]]
-    log: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart with a description for screen readers."""
-
-    name: str
-    """Unique on its page; letters and hyphens."""
-    title: str
-    description: str
-    x: Axis
-    y: Axis
-    series: tuple[ChartSeries, ...]
-    references: tuple[Reference, ...] = field(default=())
-    whiskers: str = ""
-    """What the bars at the marks show, for the legend."""
-    closeup: Chart | None = None
-    """The same figures on another scale, for a reader who asks for it."""
-
-    @property
-    def has_whiskers(self) -> bool:
-        return any(mark.bounds for series in self.series for mark in series.marks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import jinja2
 from markupsafe import Markup
 
 from clusterctl import __version__, resources
-from clusterctl.report.html import chart
+from clusterctl.report.html import chart, strip, topology_picture
 from clusterctl.report.text.table import noise_share, size
 from clusterctl.report.view import TONES, Cell, Head
 from clusterctl.visible import visible
@@ -33,6 +33,9 @@ def render(template: str, **values: Any) -> str:
     environment.filters |= {
         "draw": chart.draw,
         "swatch": chart.swatch,
+        "strip": strip.draw,
+        "topology": topology_picture.draw,
+        "chain": topology_picture.chain,
         "noise": noise_share,
         "size": size,
         "classes": classes,

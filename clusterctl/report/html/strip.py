@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from markupsafe import Markup
 
+from clusterctl.report.figures import Strip
 from clusterctl.report.html.svg import tag
 
 _WIDTH, _HEIGHT, _SIDE, _LINE = 640, 74, 24, 40
@@ -15,17 +14,9 @@ _NAMED = 4
 """The outliers whose names are drawn; more would cover each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dot:
-    """One value and what it belongs to; ``bad`` if its verdict is a warning or a failure."""
-
-    name: str
-    value: float
-    bad: bool
-
-
-def draw(dots: Sequence[Dot], limit: float | None) -> Markup:
-    """Return a drawing of the values, their median, and the threshold, if there is one number for all."""
+def draw(strip: Strip) -> Markup:
+    """Return a drawing of the values, their median, and the threshold."""
+    dots, limit = strip.dots, strip.limit
     values = [dot.value for dot in dots]
     drawn = values if limit is None else [*values, limit]
     least, most = min(drawn), max(drawn)

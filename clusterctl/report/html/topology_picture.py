@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from clusterctl.documents.proof import TopologyGroup, TopologyPart
+from clusterctl.report.figures import GpuChain, ShownGroup
 from clusterctl.report.html.svg import number, tag
 
 _ROW, _BOX = 27, 21
@@ -24,19 +25,21 @@ _LANE = 9
 """The distance between the NVLinks of two pairs of GPUs."""
 
 
-def draw(group: TopologyGroup, name: str, title: str, unequal: frozenset[str] = frozenset()) -> Markup:
-    """Return the two drawings of a group of ``proof.topology``; ``name`` is unique on its page.
+def draw(shown: ShownGroup) -> Markup:
+    """Return the two drawings of a group of ``proof.topology``; nothing beyond the largest groups."""
+    if shown.group.domains is None:
+        return Markup("")
+    columns, tree = _Columns(shown.group, shown.unequal), _Tree(shown.group, shown.unequal)
+    wide = _svg(columns, f"{shown.name}-wide", shown.title, "wide")
+    return wide + _svg(tree, f"{shown.name}-narrow", shown.title, "narrow")
 
-    ``unequal`` names the parts and NVLinks that differ from those of other nodes.
-    """
-    columns, tree = _Columns(group, unequal), _Tree(group, unequal)
-    return _svg(columns, f"{name}-wide", title, "wide") + _svg(tree, f"{name}-narrow", title, "narrow")
 
-
-def chain(gpus: Sequence[str], *, ring: bool = False, linked: bool = True) -> Markup:
-    """Return the two drawings of a row of GPUs; a ``ring`` returns from the last to the first."""
+def chain(one: GpuChain) -> Markup:
+    """Return the two drawings of a row of GPUs."""
     return Markup("").join(
-        _chain([gpu if wide else gpu.removeprefix("GPU ") for gpu in gpus], ring, linked, wide)
+        _chain(
+            [gpu if wide else gpu.removeprefix("GPU ") for gpu in one.gpus], one.is_ring, one.is_linked, wide
+        )
         for wide in (True, False)
     )
 

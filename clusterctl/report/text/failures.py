@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.folding import NAME, Kinds, named, shape, without_name
+from clusterctl.report.view import Item, Tone
 from clusterctl.transport import sudo
 
 if TYPE_CHECKING:
     from clusterctl.documents.evidence import Fault
+    from clusterctl.documents.words import NodeError
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import Failure
@@ -34,11 +36,15 @@ def add_message(kinds: Kinds, key: tuple[str, ...], message: str, name: str) -> 
     kinds.add(key, f"{found[1]}: {rest}", name, like=rest)
 
 
-def failure_lines(failures: Mapping[str, Failure]) -> Iterator[str]:
-    """Yield a line per failure with nodes, reason and hint; nodes with the same failure share a line.
+def failure_lines(failures: Mapping[str, Failure | NodeError]) -> Iterator[str]:
+    """Yield a line per failure with nodes, reason and hint; nodes with the same failure share a line."""
+    return (line for one in failure_items(failures) for line in one.lines)
 
-    Failures are the same if they differ only in names, addresses and numbers; the line shows those of the first
-    node. Further lines of a text are indented, so that output of one node cannot imitate a line of another.
+
+def failure_items(failures: Mapping[str, Failure | NodeError]) -> Iterator[Item]:
+    """Yield an item per failure with nodes, reason and hint; nodes with the same failure share an item.
+
+    Failures are the same if they differ only in names, addresses and numbers; the item shows those of the first node.
     """
     kinds = Kinds()
     hints = {name: failure.hint for name, failure in failures.items()}
@@ -48,14 +54,14 @@ def failure_lines(failures: Mapping[str, Failure]) -> Iterator[str]:
     more = len(shown) - KINDS_SHOWN
     last_hint = None
     for (kind, _), (message, names, differs) in shown if more <= 1 else shown[:KINDS_SHOWN]:
-        yield f"{named(names, _ALL_NAMES)}: {kind}: {Kinds.said(message, differs)}".replace("\n", "\n    ")
         hint = folded_hint(names, hints)
-        if hint and hint != last_hint:
-            yield f"    hint: {hint}".replace("\n", "\n    ")
+        why = (f"hint: {hint}",) if hint and hint != last_hint else ()
+        yield Item(Tone.BAD, Kinds.said(message, differs), why, nodes=named(names, _ALL_NAMES), about=kind)
         last_hint = hint
     if more > 1:
         rest = [name for _, (_, names, _) in shown[KINDS_SHOWN:] for name in names]
-        yield f"... and {more} more different failures (--json has them all): {named(rest, _ALL_NAMES)}"
+        said = f"... and {more} more different failures (--json has them all): {named(rest, _ALL_NAMES)}"
+        yield Item(Tone.BAD, said)
 
 
 def folded_hint(names: Sequence[str], hints: Mapping[str, str | None]) -> str | None:

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clusterctl.report.text.table import columns, halves_above
+from clusterctl.report.text.wrapping import wrapped_message
 from clusterctl.report.view import Block, Table, View
 
 
-def render(view: View) -> str:
-    """Return the blocks of a view that a terminal shows; the caller wraps long lines."""
-    return "\n".join(line for one in view.blocks if one.on_terminal for line in _lines(one))
+def render(view: View, width: int | None = None) -> str:
+    """Return the blocks of a view that a terminal shows; ``width`` wraps all but tables (None: never)."""
+    lines = [wrapped_message(view.sentence, width)] if view.sentence else []
+    for block in view.blocks:
+        if block.on_terminal:
+            lines += ["", *_lines(block, width)] if block.apart and lines else _lines(block, width)
+    return "\n".join(lines)
 
 
-def _lines(block: Block) -> Iterator[str]:
-    if block.before:
-        yield block.before
-    yield from block.lines
-    yield from (one.lines for one in block.items)
+def _lines(block: Block, width: int | None) -> Iterator[str]:
+    before = (block.before,) if block.before else ()
+    above = (*before, *block.lines, *(line for one in block.items for line in one.lines))
+    yield from (wrapped_message(one, width) for one in above)
     yield from (_table(one) for one in (*block.tables, *block.closed))
-    yield from block.after
+    yield from (wrapped_message(one, width) for one in block.after)
 
 
 def _table(table: Table) -> str:

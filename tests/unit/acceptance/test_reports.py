@@ -14,16 +14,22 @@ from clusterctl.acceptance.document import exit_code
 from clusterctl.acceptance.model import RowStatus, Tier
 from clusterctl.documents.accept import AcceptRowTitle
 from clusterctl.report import junit, prometheus
-from clusterctl.report.html import accept_page, strip
-from clusterctl.report.text import accept as screen
+from clusterctl.report.figures import Dot, Strip
+from clusterctl.report.html import of_view as html
+from clusterctl.report.html import strip
+from clusterctl.report.text import of_view
 from clusterctl.views import accept
 from clusterctl.visible import visible
 
 FOUND = sample_acceptance()
 
 
+def on_screen(found):
+    return of_view.render(accept.view(found))
+
+
 def test_the_screen_names_every_fault_before_the_counts():
-    text = screen.text(FOUND)
+    text = on_screen(FOUND)
     assert text.index("gpu08: timeout") < text.index("FAIL     gpu05: kernel-log: GPU 6: Xid 79")
     assert "FAIL     gpu03: gpu-gemm: GPU 2: bf16_tflops" in text
     assert "WARN     gpu02: disk: read_mb_per_s" in text
@@ -42,7 +48,7 @@ def test_the_table_shows_the_value_that_a_threshold_judges():
         return node.model_copy(update={"rows": rows})
 
     nodes = tuple(with_others(one) for one in FOUND.nodes if one.name in ("gpu01", "gpu02"))
-    text = screen.text(FOUND.model_copy(update={"nodes": nodes}))
+    text = on_screen(FOUND.model_copy(update={"nodes": nodes}))
     assert "bf16_tflops" in text and "and 1 more" in text
     assert "fp32_tflops" not in text
 
@@ -62,7 +68,7 @@ def test_a_reason_with_line_breaks_imitates_no_other_line(reason):
         one.model_copy(update={"rows": tuple(map(forging, one.rows))}) if one.name == "gpu03" else one
         for one in FOUND.nodes
     )
-    text = visible(screen.text(FOUND.model_copy(update={"nodes": nodes})))
+    text = visible(on_screen(FOUND.model_copy(update={"nodes": nodes})))
     assert not any(line.startswith(("FAIL     gpu[01-05]", "gpu[01-05]")) for line in text.splitlines())
     assert FORGED in text and "FAIL     gpu03: " in text
 
@@ -81,42 +87,45 @@ def test_a_row_that_another_one_replaces_need_not_be_left_out():
 
     nodes = tuple(with_extra(node) for node in FOUND.nodes)
     found = FOUND.model_copy(update={"rows": (*FOUND.rows, extra), "nodes": nodes})
-    assert "--skip disk\n" in screen.text(found) + "\n"
+    assert "--skip disk\n" in on_screen(found) + "\n"
     unmeasured = FOUND.model_copy(
         update={"rows": (*FOUND.rows, extra.model_copy(update={"also_measured_by": "hpl"})), "nodes": nodes}
     )
-    assert "--skip dcgm-diag,disk\n" in screen.text(unmeasured) + "\n"
+    assert "--skip dcgm-diag,disk\n" in on_screen(unmeasured) + "\n"
 
 
 def test_every_threshold_on_the_screen_has_its_source():
-    lines = screen.text(FOUND).splitlines()
+    lines = on_screen(FOUND).splitlines()
     faults = [i for i, line in enumerate(lines) if " not >= " in line]
     assert faults and all("threshold: " in lines[i + 1] for i in faults)
 
 
 def test_junit_counts_failures_errors_and_warnings():
-    root = ElementTree.fromstring(junit.render("clusterctl accept", accept.suites(FOUND)))
+    root = ElementTree.fromstring(junit.render("clusterctl accept", accept.view(FOUND).suites))
     assert (root.get("failures"), root.get("errors")) == ("2", "2")
     disk = root.find("testsuite[@name='gpu02']/testcase[@name='disk']/system-out")
     assert disk is not None and disk.text is not None and disk.text.startswith("warning: read_mb_per_s")
 
 
 def test_prometheus_has_a_sample_for_each_value():
-    lines = prometheus.render(accept.metrics(FOUND)).splitlines()
+    lines = prometheus.render(accept.view(FOUND).metrics).splitlines()
     assert 'clusterctl_accept_node{node="gpu03"} 0' in lines
     assert 'clusterctl_accept_row{node="gpu03",row="gpu-gemm",status="fail"} 1' in lines
     assert sum(line.startswith("clusterctl_accept_value{") for line in lines) == 7 * 8 + 6
 
 
 def test_the_page_draws_the_outlier():
-    page = accept_page.render(FOUND)
+    page = html.render(accept.view(FOUND))
     assert "gpu03 GPU 2" in page and "mark-label" in page and "<script" not in page
 
 
 def test_a_strip_of_equal_values_has_one_number_and_a_limit_of_zero_is_drawn_inside():
-    equal = strip.draw([strip.Dot("a", 0.0, bad=False), strip.Dot("b", 0.0, bad=False)], 0.0)
+    def drawn(*dots):
+        return strip.draw(Strip("", "", dots, 0.0, ""))
+
+    equal = drawn(Dot("a", 0.0, bad=False), Dot("b", 0.0, bad=False))
     assert equal.count(">0</text>") == 1
-    far = strip.draw([strip.Dot("a", 3.0, bad=True)], 0.0)
+    far = drawn(Dot("a", 3.0, bad=True))
     assert ">0</text>" in far and ">3</text>" in far and "M24.0," in far
 
 
@@ -154,10 +163,10 @@ def test_every_report_is_made_of_values_and_limits_without_bounds(seed):
 
     nodes = tuple(node.model_copy(update={"rows": tuple(map(huge, node.rows))}) for node in FOUND.nodes)
     found = FOUND.model_copy(update={"nodes": nodes})
-    page = accept_page.render(found)
+    page = html.render(accept.view(found))
     assert "<svg" in page and all(node.name in page for node in nodes)
-    assert "FAIL     gpu05: kernel-log: GPU 6: Xid 79" in screen.text(found)
-    root = ElementTree.fromstring(junit.render("clusterctl accept", accept.suites(found)))
+    assert "FAIL     gpu05: kernel-log: GPU 6: Xid 79" in on_screen(found)
+    root = ElementTree.fromstring(junit.render("clusterctl accept", accept.view(found).suites))
     assert len(root.findall("testsuite")) == len(nodes)
-    lines = prometheus.render(accept.metrics(found)).splitlines()
+    lines = prometheus.render(accept.view(found).metrics).splitlines()
     assert 'clusterctl_accept_node{node="gpu03"} 0' in lines

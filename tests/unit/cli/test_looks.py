@@ -9,7 +9,8 @@ from sample_acceptance import sample_acceptance
 
 import clusterctl
 from clusterctl.cli.terminal.highlight import LOOKS, THEME, painted
-from clusterctl.report.text import accept
+from clusterctl.report.text import of_view
+from clusterctl.views import accept
 
 
 def test_each_look_that_is_named_exists() -> None:
@@ -28,7 +29,7 @@ def test_each_group_of_a_pattern_is_a_style() -> None:
 
 
 def test_the_verdicts_of_accept_are_coloured() -> None:
-    text = accept.text(sample_acceptance())
+    text = of_view.render(accept.view(sample_acceptance()))
     shown = painted(text, "accept")
     assert re.sub(r"\x1b\[[0-9;]*m", "", shown) == text
     assert (

@@ -4,12 +4,11 @@ import bench_views
 import pytest
 from result_documents import H200_NP2, collective
 
-from clusterctl.report.html import bounds, comparison_page
-from clusterctl.results.comparison import compare
 from clusterctl.results.record import result_of
 from clusterctl.trust import expectation
 from clusterctl.trust.expectation import Inputs
 from clusterctl.trust.links import NodeLinks, NvLink
+from clusterctl.views import bounds
 
 
 def expected(record, *, links=18, ranks=4):
@@ -73,6 +72,6 @@ def test_small_messages_are_not_compared_and_the_bound_is_known():
 def test_a_comparison_has_the_line_that_all_runs_share():
     same = [expected(collective()), expected(collective(run="20261121T091500Z-bench-aaaa"))]
     assert bounds.common_lines(same) == bounds.lines(same[0])
-    assert 'class="reference"' in comparison_page.render(compare(same), same)
+    assert 'class="reference"' in bench_views.compared_page(*same)
     other = expected(collective(H200_NP2, run="20261121T091500Z-bench-bbbb"), links=6, ranks=2)
     assert bounds.common_lines([same[0], other]) == []

@@ -6,8 +6,8 @@ import pytest
 from bench_documents import point, row
 
 from clusterctl.documents.bench import VariantPoint, VariantRow
-from clusterctl.report.html import chart, figures
-from clusterctl.report.html.scale import (
+from clusterctl.report.html import chart
+from clusterctl.report.scale import (
     Scale,
     bandwidth,
     duration,
@@ -16,6 +16,7 @@ from clusterctl.report.html.scale import (
     log_ticks,
     size_ticks,
 )
+from clusterctl.views import charts
 
 
 def labels(ticks):
@@ -69,17 +70,17 @@ def curve(*ranks):
 
 
 CHARTS = {
-    "a sweep": figures.busbw([("nccl", rows(*(2**p for p in range(3, 34))))], [("expected", 366.0)]),
-    "one size": figures.busbw([("nccl", rows(1 << 20))]),
-    "nothing but zero": figures.busbw([("x", rows(8, 32, busbw_gbps=lambda _: 0.0))]),
-    "odd sizes": figures.busbw([("x", rows(1000, 77777, 900001))]),
-    "sizes between powers of two": figures.busbw([("x", rows(1100, 1200, 1300))]),
-    "times": figures.times([("x", rows(*(2**p for p in range(3, 34))))]),
-    "one time": figures.times([("x", rows(1 << 20))]),
-    "scaling": figures.scaling([("x", curve(1, 2, 4, 8, 16, 32, 64, 128, 256), {"256": 12.0})]),
-    "two neighbours": figures.scaling([("x", curve(255, 256), {})]),
-    "one rank": figures.scaling([("x", curve(1), {})]),
-    "eight runs": figures.busbw([(f"run {i}", rows(1024, 1 << 20, 1 << 30)) for i in range(8)]),
+    "a sweep": charts.busbw([("nccl", rows(*(2**p for p in range(3, 34))))], [("expected", 366.0)]),
+    "one size": charts.busbw([("nccl", rows(1 << 20))]),
+    "nothing but zero": charts.busbw([("x", rows(8, 32, busbw_gbps=lambda _: 0.0))]),
+    "odd sizes": charts.busbw([("x", rows(1000, 77777, 900001))]),
+    "sizes between powers of two": charts.busbw([("x", rows(1100, 1200, 1300))]),
+    "times": charts.times([("x", rows(*(2**p for p in range(3, 34))))]),
+    "one time": charts.times([("x", rows(1 << 20))]),
+    "scaling": charts.scaling([("x", curve(1, 2, 4, 8, 16, 32, 64, 128, 256), {"256": 12.0})]),
+    "two neighbours": charts.scaling([("x", curve(255, 256), {})]),
+    "one rank": charts.scaling([("x", curve(1), {})]),
+    "eight runs": charts.busbw([(f"run {i}", rows(1024, 1 << 20, 1 << 30)) for i in range(8)]),
 }
 
 
@@ -110,15 +111,15 @@ def test_nothing_lies_outside_and_no_two_words_touch(name, kind):
 
 def test_nothing_measured_is_no_chart():
     nothing = [VariantRow.model_validate(row(8, 0.0))]
-    assert figures.busbw([("x", nothing)]) is None
-    assert figures.times([("x", nothing)]) is None
-    assert figures.scaling([("x", [], {})]) is None
+    assert charts.busbw([("x", nothing)]) is None
+    assert charts.times([("x", nothing)]) is None
+    assert charts.scaling([("x", [], {})]) is None
 
 
 def test_the_bound_is_drawn_where_it_is():
     text = str(
         chart.draw(
-            figures.busbw([("nccl", rows(1024, 1 << 30, busbw_gbps=lambda _: 50.0))], [("bound", 100.0)])
+            charts.busbw([("nccl", rows(1024, 1 << 30, busbw_gbps=lambda _: 50.0))], [("bound", 100.0)])
         )
     )
     (line,) = re.findall(r'<polyline points="([^"]*)" class="reference"><title>bound', text)[:1]

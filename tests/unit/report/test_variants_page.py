@@ -10,12 +10,11 @@ from bench_documents import point, row
 from result_documents import collective
 
 from clusterctl.documents.kinds import ComparisonWord
-from clusterctl.report.html import variants
 from clusterctl.report.view import Tone
 from clusterctl.results.comparison import compare
 from clusterctl.results.record import from_document
 from clusterctl.results.store import RunFilter, Store
-from clusterctl.views import bench_table
+from clusterctl.views import bench_table, charts
 
 
 def rows(*times_us):
@@ -92,7 +91,7 @@ def test_a_training_counts_what_it_counts_and_lacks_what_it_lacks():
         ("4", "nccl", "", "", "", "1", "391.0", "0.3", "98.00%"),
         ("4", "gloo", "-", "", "", "1", "-", "-", "-"),
     ]
-    (scaling,) = variants.charts(one.result, [])
+    (scaling,) = charts.of_run(one.result, [])
     assert [len(series.marks) for series in scaling.series] == [2, 1]
     assert scaling.series[0].marks[1].bounds == (390.0, 392.0) and scaling.series[1].marks[0].bounds is None
     assert scaling.y.title == "sequences/s"

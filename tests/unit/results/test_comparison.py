@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
+import bench_views
 import pytest
 from bench_documents import spread, with_rows
 from result_documents import H200_NP2, H200_NP4, collective, training
 
 from clusterctl.cli.terminal import highlight
 from clusterctl.errors import UsageError
-from clusterctl.report.html import comparison_page
-from clusterctl.report.text import comparison as reports
-from clusterctl.results.comparison import compare
+from clusterctl.results.comparison import compare, to_document
+from clusterctl.views.comparison import cautions
 
 LATER = "20261121T091500Z-bench-aaaa"
 
@@ -43,8 +43,8 @@ def test_single_sweeps_are_never_faster_or_slower():
         assert words(found) == {"measured once"}
         assert {line.figures[1].noise for line in found.lines} == {None}
         assert all(line.figures[0].ratio is None for line in found.lines)
-        assert reports.cautions(found) == []
-    text = reports.render(found)
+        assert cautions(found) == []
+    text = bench_views.compared(one, faster(one, 2.0))
     assert "2.000      ?  measured once" in text
     assert (
         "A and B were measured once, so a difference may be noise. To tell them apart: bench --repeats 5"
@@ -70,18 +70,20 @@ def test_the_repeats_of_one_side_widen_the_noise_though_the_other_was_measured_o
     steady = repeated(one, [0.995, 1.0, 1.005], "20261120T091500Z-bench-0002")
     found = compare([steady, faster(one, 2.0)])
     assert words(found) == {"measured once"}
-    assert "B was measured once" in reports.render(found)
+    assert "B was measured once" in bench_views.compared(steady, faster(one, 2.0))
 
 
 def test_repeats_on_both_sides_tell_ten_percent_from_two_percent_of_noise():
     one, around = collective(), [0.98, 0.99, 1.0, 1.01, 1.02]
     same = compare([repeated(one, around, "r-1"), repeated(one, [1.01, 1.0, 0.97, 1.02, 0.99], "r-2")])
     assert words(same) == {"within noise"}
-    found = compare([repeated(one, around, "r-1"), repeated(one, [0.9 * factor for factor in around], "r-2")])
+    faster_by_ten = repeated(one, [0.9 * factor for factor in around], "r-2")
+    found = compare([repeated(one, around, "r-1"), faster_by_ten])
     assert words(found) == {"faster"}
     assert all(0.05 <= line.figures[1].noise < 0.1 for line in found.lines)
     assert found.repeats == (5, 5) and found.once == ()
-    assert ", 5 repeats" in reports.render(found)
+    text = bench_views.compared(repeated(one, around, "r-1"), faster_by_ten)
+    assert ", 5 repeats" in text and text.startswith("B against A: faster at 11 of 11 sizes\n")
     back = compare([repeated(one, around, "r-1"), repeated(one, [1.2 * factor for factor in around], "r-2")])
     assert words(back) == {"slower"}
 
@@ -105,10 +107,10 @@ def test_what_was_not_made_alike_is_said_loudly():
     assert not found.alike
     assert [(one.field, one.values) for one in found.differences] == [("np", ("4", "2"))]
     assert found.names == ("A np 4", "B np 2")
-    text = reports.render(found)
+    text = bench_views.compared(collective(H200_NP4), collective(H200_NP2, run=LATER))
     assert "CAUTION: np differs (A: 4, B: 2)" in text
-    assert reports.to_document(found)["comparable"] is False
-    page = comparison_page.render(found, [collective(H200_NP4), collective(H200_NP2, run=LATER)])
+    assert to_document(found)["comparable"] is False
+    page = bench_views.compared_page(collective(H200_NP4), collective(H200_NP2, run=LATER))
     assert "These runs differ" in page and "np differs (A: 4, B: 2)" in page
 
 
@@ -120,7 +122,7 @@ def test_points_of_a_curve_are_compared_where_both_have_them():
     assert found.lines[1].figures[1] is None
     assert [one.field for one in found.differences] == ["precision"]
     assert found.names == ("A amp-bf16", "B fp32")
-    assert reports.render(found).splitlines()[-3].split() == ["2", "190.0", "-", "-"]
+    assert bench_views.compared(one, other).splitlines()[-3].split() == ["2", "190.0", "-", "-"]
 
 
 def test_more_ranks_on_other_points_are_no_difference():
@@ -133,13 +135,13 @@ def test_a_run_without_a_key_is_not_called_comparable():
     bare = replace(one, summary=replace(one.summary, key=None, run=LATER))
     found = compare([one, bare])
     assert not found.alike
-    assert f"the measured configuration is not recorded in {LATER}" in reports.cautions(found)
+    assert f"the measured configuration is not recorded in {LATER}" in cautions(found)
 
 
 def test_a_run_that_failed_is_marked():
     one = collective()
     failed = replace(one, summary=replace(one.summary, status="failed", run=LATER))
-    assert f"{LATER} is failed" in reports.cautions(compare([one, failed]))
+    assert f"{LATER} is failed" in cautions(compare([one, failed]))
 
 
 def test_runs_with_nothing_in_common_are_refused():
@@ -158,7 +160,7 @@ def test_runs_with_nothing_in_common_are_refused():
 
 
 def test_the_document_has_every_figure():
-    document = reports.to_document(compare([collective(), faster(collective(), 1.25)]))
+    document = to_document(compare([collective(), faster(collective(), 1.25)]))
     assert document["schema"] == "clusterctl.comparison/1" and document["comparable"] is True
     assert document["lines"][-1] == {
         "size_bytes": 1 << 30,
@@ -178,14 +180,14 @@ def test_the_document_has_every_figure():
 def test_hostile_names_do_nothing_on_the_page():
     text = "<script>alert(1)</script>\u202e"
     records = [collective(library="nccl"), collective(library=text, run=LATER)]
-    page = comparison_page.render(compare(records), records)
+    page = bench_views.compared_page(*records)
     assert "<script" not in page and "\u202e" not in page and "&lt;script&gt;" in page
 
 
 def test_the_words_have_colours_on_a_colour_terminal():
     one, around = collective(), [0.99, 1.0, 1.0, 1.0, 1.01]
     records = [repeated(one, [by * factor for factor in around], f"r-{by}") for by in (1.0, 0.5, 2.0, 1.01)]
-    painted = highlight.painted(reports.render(compare(records)), "result")
+    painted = highlight.painted(bench_views.compared(*records), "result")
     assert painted.count("\x1b[32mfaster\x1b[0m") == painted.count("\x1b[31mslower\x1b[0m") == 11
     assert painted.count("\x1b[2mwithin noise\x1b[0m") == 11
     lines = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from clusterctl.benchmarks.scaling import percent
-from clusterctl.documents.bench import VariantPoint, VariantRow
-from clusterctl.report.html.chart import Axis, Chart, ChartSeries, Mark, Reference
-from clusterctl.report.html.scale import (
+from clusterctl.documents.bench import BenchResult, VariantPoint, VariantRow
+from clusterctl.report.figures import Axis, Chart, ChartSeries, Mark, Reference
+from clusterctl.report.scale import (
     Tick,
     bandwidth,
     duration,
@@ -217,3 +217,17 @@ def _top(mark: Mark) -> float:
 
 def _linear_name(ranks: int) -> str:
     return f"linear, from {ranks} rank{'s' if ranks > 1 else ''}"
+
+
+def of_run(result: BenchResult, bounds: Sequence[tuple[str, float]]) -> list[Chart]:
+    """Return the charts of a run's medians, with minimum and maximum of the repeats as bars."""
+    sweeps = [(one.name, one.rows) for one in result.variants]
+    curves = [(one.name, one.points, windows(result)) for one in result.variants]
+    found = busbw(sweeps, bounds), times(sweeps), scaling(curves)
+    return [one for one in found if one is not None]
+
+
+def windows(result: BenchResult) -> Mapping[str, float]:
+    """Return the spread of the timed windows of a training that was measured once; else that of repeats counts."""
+    once = len(result.variants) == 1 and result.repeats == 1
+    return (result.proof.spread or {}) if once else {}

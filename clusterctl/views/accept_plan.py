@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from clusterctl.documents.accept import AcceptPlan, PlannedRow, RowStatus
 from clusterctl.grouping import grouped
-from clusterctl.report.text.accept import WORDS
 from clusterctl.report.text.folding import Kinds, named
+from clusterctl.views.accept import WORDS
 
 
 def text(found: AcceptPlan) -> str:
