@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Literal, cast
 
@@ -19,6 +20,8 @@ Library = Literal["nccl", "gloo", "ccore", "nccl+ccore", "accl", "acspeed", "aia
 Those from ``accl`` on are libraries that a node may have (:mod:`launch.foreign_library`).
 """
 Backend = Literal["nccl", "gloo", "ccore", "accl", "horovod", "lightcc"]
+# NCCL_SOCKET_IFACE resembles NCCL_SOCKET_IFNAME by 0.91; NCCL_TOPO_FILE and NCCL_GRAPH_FILE by 0.76.
+_RESEMBLANCE = 0.88
 _GDR_LEVEL = re.compile(r"LOC|PIX|PXB|PHB|SYS|[0-5]")
 _DEBUG = ("VERSION", "WARN", "INFO", "ABORT", "TRACE")
 # Variables and the fields of Communication that set them: those of each library, then those of the layers above NCCL.
@@ -144,6 +147,28 @@ def build(
     hidden = {n: value for n, value in merged.items() if names_a_secret(n, value)}
     shown = {name: None if name in hidden else merged.get(name) for name in names}
     return Environment(tuple(shown.items()), tuple(hidden.items()))
+
+
+def misspelt(names: Iterable[str]) -> list[str]:
+    """Return a sentence for each variable that no library reads and that resembles one that a library reads.
+
+    One that resembles none may belong to a plugin or to the user's program.
+    """
+    given = [name for name in dict.fromkeys(names) if name.startswith(("NCCL_", "CCORE_"))]
+    if not given:
+        return []
+    # Read only where a variable could be wrong.
+    from clusterctl.vendors import tables
+
+    found = []
+    for table in tables.variables().libraries:
+        known = {*table.names, *table.elsewhere}
+        for name in (one for one in given if one.startswith(table.prefix) and one not in known):
+            near = get_close_matches(name, table.names, n=1, cutoff=_RESEMBLANCE)
+            if near:
+                releases = f" {table.releases}" if table.releases else ""
+                found.append(f"{table.library}{releases} does not read {name}; did you mean {near[0]}?")
+    return found
 
 
 def _text(value: Interfaces | str | float | bool | None, library: Library) -> str | None:

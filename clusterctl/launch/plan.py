@@ -129,7 +129,13 @@ class RequestPlan:
         """Return warnings that do not prevent the launch."""
         unlike = preflight.unlike_torch(self.answers) if self.program.torch else None
         missed = missed_end(self.sweep) if self.training is None else None
-        return tuple(note for note in (self._sharing(), unlike, missed) if note)
+        notes = (self._sharing(), unlike, missed, *environment.misspelt(self.given))
+        return tuple(note for note in notes if note)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Return the names of the variables that the inventory and the command line give the ranks."""
+        return (*agreed_env(self._nodes()), *self.environment)
 
     def _sharing(self) -> str | None:
         """Return a warning if there are more ranks than slots."""

@@ -150,6 +150,27 @@ class RepositoryTables(BaseModel):
     keys: tuple[RepositoryKey, ...]
 
 
+class LibraryVariables(Sourced):
+    """The environment variables that a library of ranks reads."""
+
+    library: Text
+    prefix: Text
+    """What all its variables begin with."""
+    releases: Text | None = None
+    """The first and the last release that was read, if there are several."""
+    names: tuple[Text, ...]
+    elsewhere: tuple[Text, ...] = ()
+    """Variables of its plugins that resemble its own."""
+
+
+class VariableTables(BaseModel):
+    """``variables.yaml``."""
+
+    model_config = _STRICT
+
+    libraries: tuple[LibraryVariables, ...]
+
+
 Tables = TypeVar("Tables", bound=BaseModel)
 
 
@@ -184,6 +205,12 @@ def clouds() -> CloudTables:
 def repositories() -> RepositoryTables:
     """Return the tables of package repositories."""
     return read("repositories", RepositoryTables)
+
+
+@cache
+def variables() -> VariableTables:
+    """Return the tables of environment variables."""
+    return read("variables", VariableTables)
 
 
 @cache

@@ -11,8 +11,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from collective_core.communicator import Communicator
 from collective_core.environment_table import UNUSED, VARIABLES, Kind, Reader
+from collective_core.unique_id import get_unique_id
 
+from clusterctl.vendors import tables
 from collective_core import CollectiveCoreError
 from collective_core import environment as variables
 
@@ -61,6 +64,24 @@ def test_every_name_has_one_meaning() -> None:
     for variable in VARIABLES:
         assert variable.name.startswith("CCORE_")
         assert bool(variable.choices) == (variable.kind is Kind.CHOICE)
+
+
+def test_clusterctl_knows_the_names() -> None:
+    (table,) = [one for one in tables.variables().libraries if one.library == "collective_core"]
+    assert list(table.names) == sorted(variable.name for variable in VARIABLES)
+
+
+def test_a_mistyped_variable_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("CCORE_TCP_STREAM", "4")
+    monkeypatch.setenv("CCORE_OF_MY_PROGRAM", "1")
+    monkeypatch.setenv("LIGHT_2D_ALLREDUCE", "1")
+    for _ in range(2):
+        with Communicator(0, 1, get_unique_id()):
+            pass
+    warning = "CCORE_TCP_STREAM is not a variable of collective_core; did you mean CCORE_TCP_STREAMS?"
+    assert [record.getMessage() for record in caplog.records] == [warning]
 
 
 def test_python_reads_by_the_rules(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -93,6 +93,7 @@ def by_hand(
     """
     from clusterctl.launch import plan
     from clusterctl.launch.assume import assumed
+    from clusterctl.launch.environment import misspelt
 
     if asked.program and (asked.model or asked.collective or asked.batch_size):
         raise UsageError("a program cannot be combined with --model, --batch-size or --collective")
@@ -109,6 +110,8 @@ def by_hand(
         options=options(placement),
         forward=forward,
     )
+    for note in misspelt(name for name, _ in found.env):
+        console.talk(f"note: {note}")
     if found.secrets:
         console.talk(f"note: set {', '.join(name for name, _ in found.secrets)} {secrets}")
     if not asked.program and asked.model is not None:
@@ -129,6 +132,7 @@ def as_bench(
     from clusterctl.benchmarks.collective import program_of
     from clusterctl.cli.bench.request import build_request
     from clusterctl.launch.assume import assumed
+    from clusterctl.launch.environment import misspelt
     from clusterctl.launch.identity import SHOWN
     from clusterctl.launch.plan import plan
 
@@ -146,7 +150,10 @@ def as_bench(
     for request in requests:
         program = program_of(request.collective)
         answers = [assumed(node, slots=asked.slots, program=program, mpi=mpi) for node in asked.nodes()]
-        launches += plan(request, answers, SHOWN).launches()
+        chosen = plan(request, answers, SHOWN)
+        for note in misspelt(chosen.given):
+            console.talk(f"note: {note}")
+        launches += chosen.launches()
     return tuple(launches)
 
 

@@ -61,6 +61,8 @@ class Communicator(Collectives, Transfers, Observation):
         """Join the group; returns on all ranks together."""
         if len(unique_id) != sizeof(_lib.UniqueId):
             raise CollectiveCoreError(Result.INVALID_ARGUMENT, "a unique id has 128 bytes")
+        if rank == 0:
+            environment.warn_of_misspelt()
         config = _config(
             timeout_s=timeout_s, init_timeout_s=init_timeout_s, transport=transport, node_id=node_id,
             interface_name=interface_name, address=address,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from difflib import get_close_matches
 from functools import cache
 
 from collective_core.environment_table import VARIABLES, Variable
@@ -19,6 +20,8 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 # Never part of a report.
 _SECRET = "CCORE_JOB_SECRET"
+# CCORE_TCP_STREAM resembles CCORE_TCP_STREAMS by 0.97, CCORE_2D_LIMITS CCORE_2D_LIMIT by 0.97.
+_RESEMBLANCE = 0.88
 _read: dict[str, str] = {}
 
 
@@ -97,6 +100,18 @@ def overridden() -> dict[str, str]:
             if winner and name != winner and os.environ.get(name):
                 found[name] = f"{winner}={os.environ[winner]}"
     return found
+
+
+@cache
+def warn_of_misspelt() -> None:
+    """Warn once of each variable that is not read and resembles one that is."""
+    names = [name for variable in VARIABLES for name in (variable.name, *variable.aliases)]
+    for name in sorted(os.environ.keys() - names):
+        near = (
+            get_close_matches(name, _BY_NAME, n=1, cutoff=_RESEMBLANCE) if name.startswith("CCORE_") else []
+        )
+        if near:
+            _logger.warning("%s is not a variable of collective_core; did you mean %s?", name, near[0])
 
 
 def _first_set(variable: Variable) -> str | None:

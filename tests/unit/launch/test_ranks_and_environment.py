@@ -151,3 +151,30 @@ def test_every_light_variable_in_the_guides_order() -> None:
 def test_contradictions_are_refused(settings: dict, reason: str) -> None:
     with pytest.raises(ArtifactError, match=reason):
         variables(Communication(**settings), np=16)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("NCCL_PROTOS", "NCCL_PROTO"),
+        ("NCCL_SOCKET_IFACE", "NCCL_SOCKET_IFNAME"),
+        ("NCCL_IB_TIMOUT", "NCCL_IB_TIMEOUT"),
+        ("CCORE_TCP_STREAM", "CCORE_TCP_STREAMS"),
+    ],
+)
+def test_a_mistyped_variable_is_named_once_with_the_variable_that_it_resembles(
+    given: str, meant: str
+) -> None:
+    (sentence,) = environment.misspelt([given, "NCCL_DEBUG", given])
+    assert f"does not read {given}; did you mean {meant}?" in sentence
+
+
+def test_variables_of_plugins_torch_and_programs_are_not_taken_for_typing_errors() -> None:
+    # Plugins of HPC-X and of Google's clouds, torch before 2.2, builds and programs of users.
+    others = [
+        "NCCL_SHARP_DISABLE", "NCCL_IBEXT_DISABLE", "NCCL_PLUGIN_P2P", "NCCL_SHARP_MAX_COMMS", "NCCL_UCX_TLS",
+        "NCCL_FASTRAK_IFNAME", "NCCL_FASTRAK_NUM_FLOWS", "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "NCCL_BLOCKING_WAIT",
+        "NCCL_ASYNC_ERROR_HANDLING", "NCCL_DESYNC_DEBUG", "NCCL_ENABLE_TIMING", "NCCL_HOME", "NCCL_VERSION",
+        "HOROVOD_PROTO", "PROTO",
+    ]  # fmt: skip
+    assert environment.misspelt(others) == []

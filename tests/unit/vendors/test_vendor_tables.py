@@ -21,6 +21,7 @@ READERS = {
     "clouds": tables.clouds,
     "repositories": tables.repositories,
     "health": health.tables,
+    "variables": tables.variables,
 }
 
 
@@ -103,7 +104,7 @@ def test_a_row_without_source_or_with_an_unknown_key_is_refused():
 def test_importing_the_requirements_reads_no_table():
     program = (
         "import clusterctl.requirements.catalog, clusterctl.vendors.tables as t\n"
-        "print([f.cache_info().currsize for f in (t.gpus, t.nics, t.clouds, t.repositories)])"
+        "print([f.cache_info().currsize for f in (t.gpus, t.nics, t.clouds, t.repositories, t.variables)])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[0, 0, 0, 0]"
+    assert done.stdout.strip() == "[0, 0, 0, 0, 0]"
