@@ -66,7 +66,7 @@ _LIMIT = re.compile(r"[<>]=? (\S+)")
 _MOST_REASONS = 4
 """The most different reasons in the sentence."""
 _LEAST_OTHERS = 3
-"""Fewer values of equal hardware have no median that a share of it could be told of."""
+"""Of fewer values of equal hardware, no share of the median is shown."""
 _STRIPS = (
     "Each dot is a device or node; the short line is the median, the dashed line the threshold. The comparison between "
     "nodes names a healthy one in at most {} of runs."
