@@ -158,7 +158,7 @@ def test_contradictions_are_refused(settings: dict, reason: str) -> None:
     [
         ("NCCL_PROTOS", "NCCL_PROTO"),
         ("NCCL_SOCKET_IFACE", "NCCL_SOCKET_IFNAME"),
-        ("NCCL_IB_TIMOUT", "NCCL_IB_TIMEOUT"),
+        ("NCCL_IB_TIMEOUTS", "NCCL_IB_TIMEOUT"),
         ("CCORE_TCP_STREAM", "CCORE_TCP_STREAMS"),
     ],
 )
