@@ -136,6 +136,51 @@ def test_who_reports_another_rank_is_not_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "entry", "is_cause"),
+    [
+        (
+            (
+                b"RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:575] Connection closed by peer "
+                b"[127.0.1.1]:39827"
+            ),
+            "gloo-peer-closed",
+            False,
+        ),
+        (
+            (
+                b"RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:535] Read error "
+                b"[10.1.3.122]:42916: Connection reset by peer"
+            ),
+            "gloo-peer-closed",
+            False,
+        ),
+        (
+            (
+                b"RuntimeError: Gloo connectFullMesh failed with "
+                b"[../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error"
+            ),
+            "gloo-connect",
+            True,
+        ),
+        (
+            (
+                b"[E1012 10:11:12.1 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective operation timeout: "
+                b"WorkNCCL(SeqNum=112, OpType=ALLREDUCE) ran for 600029 milliseconds before timing out."
+            ),
+            "torch-collective-timeout",
+            True,
+        ),
+    ],
+)
+def test_a_rank_whose_peer_ended_is_not_named_for_it(line: bytes, entry: str, is_cause: bool) -> None:
+    scan = Scan(ENTRIES)
+    scan.read("logs/rank-3.log", io.BytesIO(b"[rank3]: " + line + b"\n"), node="gpu04")
+    (found,) = scan.findings
+    assert (found.entry.id, list(found.hosts)) == (entry, [])
+    assert (found.entry.role is not ErrorRole.CONSEQUENCE) == is_cause
+
+
+@pytest.mark.parametrize(
     "line",
     [
         b"Lockdown: systemd-logind: hibernation is restricted; see man kernel_lockdown.7",
