@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.launch import notices
-from clusterctl.launch.base import LaunchPlan
+from clusterctl.launch.base import LaunchPlan, Placement
 from clusterctl.launch.foreign_library import FOREIGN
-from clusterctl.launch.notices import RankDeath
+from clusterctl.launch.notices import LostPeer, RankDeath
 from clusterctl.launch.processes import RankProcess
 from clusterctl.transport.base import Failure
 from clusterctl.workloads.entry import EXIT_NO_PLACE
 
+_ABORT = 6
 _SIGNALS = {
-    6: "abort",
+    _ABORT: "abort",
     9: "kill",
     11: "segmentation fault",
     15: "termination",
@@ -60,17 +61,23 @@ def _place(plan: LaunchPlan, rank: int) -> str:
     return nodes[rank] if rank < len(nodes) else "?"
 
 
-def _known_as(plan: LaunchPlan, said: str | None) -> str | None:
-    """Return the inventory's name of a node named by the launcher, whose name may have more or fewer domain parts."""
-    if said is None:
-        return None
-    for form in (str, lambda name: name.partition(".")[0]):
-        fits = [
-            p.node for p in plan.placements if form(said) in (form(p.node), form(p.host), form(p.address))
-        ]
+def _placed(plan: LaunchPlan, said: str) -> list[Placement]:
+    """Return the nodes with a name or an address, whose name may have more or fewer domain parts."""
+    for form in (str, _short):
+        fits = [p for p in plan.placements if form(said) in (form(p.node), form(p.host), form(p.address))]
         if len(fits) == 1:
-            return fits[0]
-    return said
+            return fits
+    return []
+
+
+def _short(name: str) -> str:
+    return name if name.replace(".", "").isdigit() else name.partition(".")[0]
+
+
+def _known_as(plan: LaunchPlan, said: str | None) -> str | None:
+    """Return the inventory's name of a node that the launcher names."""
+    fits = _placed(plan, said) if said is not None else []
+    return fits[0].node if fits else said
 
 
 def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
@@ -219,36 +226,51 @@ def _rank_died(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault:
     )
 
 
-def _ended_with_a_status(outcome: Outcome, death: RankDeath | None) -> bool:
-    """Return whether the rank, or the launch if the launcher names no rank, ended with a status and by no signal."""
-    return death.signal is None if death is not None else notices.only_a_status(outcome.launcher)
+def _ended_itself(outcome: Outcome, death: RankDeath | None) -> bool:
+    """Return whether the rank, or the launch if the launcher names no rank, ended with a status or aborted.
+
+    torch ends a rank by an abort if NCCL reports an error.
+    """
+    return death.signal in (None, _ABORT) if death is not None else notices.only_a_status(outcome.launcher)
 
 
 def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath | None) -> Fault | None:
     """Return the fault of the rank whose loss ended the one that the launcher reports; None if that one failed itself.
 
-    Of a launcher that names no rank, return the fault of the rank that the others lost. A rank that is killed ends its
-    peers within milliseconds, and Open MPI 5 reports whichever end it sees first. One rank may claim that it lost
-    another one, to blame it: of three ranks and more, two must have lost it.
+    Of a launcher that names no rank, return the fault of the rank that the others lost. A rank that ends, also with
+    status 0, ends its peers within milliseconds, these end theirs, and Open MPI 5 reports whichever end it sees first.
+    A rank may claim that it lost another one, to blame it, and publish the address of another one. So the lost rank is
+    at fault only if most of the other ranks report its number, or if there is only one other rank.
     """
-    if not _ended_with_a_status(outcome, death):
-        return None
-    lost = {
-        rank: peer
+    said = {
+        rank: lost
         for rank, text in outcome.stderr_by_rank.items()
-        if rank < plan.np and (peer := notices.lost_rank(text)) is not None and peer < plan.np
+        if rank < plan.np and (lost := notices.lost_peer(text)) is not None and _may_be(plan, rank, lost)
     }
-    if not lost or (death is not None and death.rank not in lost):
+    if not _ended_itself(outcome, death) or not said or (death is not None and death.rank not in said):
         return None
-    witness = min(lost) if death is None else death.rank
-    peer = lost[witness]
-    there, here = (f"rank {rank} on {_place(plan, rank)}" for rank in (peer, witness))
+    peers = {rank: _number(plan, rank, lost) for rank, lost in said.items()}
+    ends = {rank: _end_of_losses(peers, rank) for rank in sorted(peers)}
+    witness = min(peers) if death is None else death.rank
     hint = "see the logs of both ranks under logs/ in the run folder"
-    if peer in lost or set(lost.values()) != {peer}:
+    here = f"rank {witness} on {_place(plan, witness)}"
+    last = {peer for _, peer in ends.values() if peer is not None}
+    if len(last) > 1 or last & peers.keys():
         # Each lost another one: their connections failed, and no rank is known to have died.
+        there = _rank_or_node(plan, peers[witness], said[witness])
         message = f"ranks lost their connections to each other: {here} to {there}{_said(outcome, witness)}"
         return Fault(FaultKind.RANK_DIED, message, hint=f"{hint}, and check the network between their nodes")
-    is_known = len(lost) > 1 or plan.np == 2
+    known = [end for end in (ends[witness], *ends.values()) if end[1] is not None]
+    witness, peer = (known or [ends[witness]])[0]
+    here = f"rank {witness} on {_place(plan, witness)}"
+    there = _rank_or_node(plan, peer, said[witness])
+    if peer is None:
+        message = f"{there} died or cannot be reached, as {here} reported{_said(outcome, witness)}"
+        return Fault(
+            FaultKind.RANK_DIED, message, hint="look for an earlier error in the logs of the other ranks"
+        )
+    votes = sum(lost.rank == peer for lost in said.values())
+    is_known = plan.np == 2 or _most_of_the_others(plan, votes)
     return Fault(
         FaultKind.RANK_DIED,
         f"{there} died or cannot be reached, as {here} reported{_said(outcome, peer)}",
@@ -258,12 +280,50 @@ def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath | None) -
     )
 
 
+def _may_be(plan: LaunchPlan, witness: int, lost: LostPeer) -> bool:
+    return lost.rank is None or (lost.rank < plan.np and lost.rank != witness)
+
+
+def _number(plan: LaunchPlan, witness: int, lost: LostPeer) -> int | None:
+    """Return the lost rank; None if several ranks fit."""
+    if lost.rank is not None:
+        return lost.rank
+    if plan.np == 2:
+        return 1 - witness
+    nodes = {p.node for p in _placed(plan, lost.place)} if lost.place is not None else set()
+    ranks = [rank for rank, node in enumerate(plan.node_of_rank) if node in nodes]
+    return ranks[0] if len(ranks) == 1 and ranks != [witness] else None
+
+
+def _end_of_losses(peers: Mapping[int, int | None], rank: int) -> tuple[int, int | None]:
+    """Follow who lost whom; return the last rank that lost another one, and that one, which is one of them in a circle.
+
+    That one is None if it is not known.
+    """
+    passed = [rank]
+    while (peer := peers[passed[-1]]) is not None and peer in peers and peer not in passed:
+        passed.append(peer)
+    return passed[-1], peer
+
+
+def _rank_or_node(plan: LaunchPlan, peer: int | None, lost: LostPeer) -> str:
+    if peer is not None:
+        return f"rank {peer} on {_place(plan, peer)}"
+    fits = _placed(plan, lost.place) if lost.place is not None else []
+    return f"a rank on {fits[0].node}" if fits else "another rank"
+
+
+def _most_of_the_others(plan: LaunchPlan, votes: int) -> bool:
+    """Return whether so many ranks are most of the others of one rank, and two at least: one may make it up."""
+    return votes >= 2 and 2 * votes > plan.np - 1
+
+
 def _out_of_step(plan: LaunchPlan, outcome: Outcome, death: RankDeath | None) -> Fault | None:
     """Return the fault of ranks that called different operations; None if the rank ended for another reason.
 
     The rank that notices it first ends first, so that its node is not at fault.
     """
-    if not _ended_with_a_status(outcome, death):
+    if not _ended_itself(outcome, death):
         return None
     ranks = range(plan.np) if death is None else (death.rank,)
     said = ((rank, notices.out_of_step(outcome.stderr_by_rank.get(rank, ""))) for rank in ranks)
@@ -298,7 +358,7 @@ def _refused(plan: LaunchPlan, outcome: Outcome, death: RankDeath | None) -> Fau
     why = refused[witness][1]
     there, here = (f"rank {rank} on {_place(plan, rank)}" for rank in (sender, witness))
     hint = f"compare the programs on {_place(plan, sender)} with those of other nodes"
-    if votes >= 2 and 2 * votes > plan.np - 1:
+    if _most_of_the_others(plan, votes):
         message = f"{there} sent a value that {votes} of {plan.np - 1} other ranks refused: {why}"
         return Fault(FaultKind.RANK_DIED, message, rank=sender, node=_place(plan, sender), hint=hint)
     message = f"{here} refused a value of {there}: {why}"

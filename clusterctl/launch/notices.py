@@ -41,13 +41,43 @@ _DAEMON = re.compile(
 _REMOTE = re.compile(
     r"(?:Remote (?:daemon:\s{0,80}\[[^\n]{0,200}\] on node|host:)\s{1,80}|Node failure on )(?P<node>\S+)"
 )
-# What a rank with collective_core reports when the connection to another one ends.
-_LOST_RANK = re.compile(r"\brank (?P<rank>\d{1,9}) \(host \S{1,255}, pid \d{1,9}\) died or cannot be reached")
+# What ranks report when the connection to another one ends, or another one does not answer: the texts of
+# collective_core, Gloo, torch's store, NCCL, MPICH, Open MPI and UCX.
+_LOST_PEER = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\brank (?P<rank>\d{1,9}) \(host \S{1,255}, pid \d{1,9}\) died or cannot be reached",
+        r"\brank (?P<rank>\d{1,9})(?: \(host \S{1,255}, pid \d{1,9}\))? destroyed its communicator ",
+        r"did not end within its timeout of [^\n;]{1,60}; it waits(?: for data from rank (?P<rank>\d{1,9}))?",
+        r"no answer at the deadline from rank (?P<rank>\d{1,9})",
+        r"still missing at the deadline: ",
+        (
+            r"gloo/transport/\w{1,9}/\w{1,40}\.cc:\d{1,5}\] "
+            r"(?:(?:Connection closed by peer|(?:Read|Write) (?:error|timeout)|(?:readv?|writev?|recv|send)) "
+            r"\[(?P<place>[^\]\s]{1,100})\]|Timed out waiting|Application timeout caused pair closure)"
+        ),
+        r"(?:recv|send)\w{1,40} failed on SocketImpl\([^\n]{0,200}?remote=\[(?P<place>[^\]\s]{1,100})\]",
+        r"Connection was likely closed\. Did the remote server shutdown or crash\?",
+        r"Connection closed by remote peer (?P<place>[^\s<]{1,100})<",
+        r"Call to (?:recv from|send to) (?P<place>[^\s<]{1,100})<\d{1,5}> failed ?: (?:Connection reset|Broken pipe)",
+        r"remote process exited or there was a network error",
+        r"network error or a remote process exiting prematurely",
+        r"Watchdog caught collective operation timeout",
+        r"Communication error with rank (?P<rank>\d{1,9})",
+        (
+            r"MPI communication peer process has unexpectedly disconnected\.(?:[^\n]{0,200}\n){1,15}?"
+            r"\s{0,9}Peer host:\s{1,9}(?P<place>\S{1,100})"
+        ),
+        r"mca_btl_tcp_\w{1,40}: (?:readv|writev) (?:failed|error)[^\n]{0,80}(?:Connection reset|Broken pipe)",
+        r"UCX\s{1,4}ERROR [^\n]{0,300}(?:Connection reset by remote peer|Endpoint timeout)",
+    )
+)
 _REFUSED_RANK = re.compile(
     r"\brank (?P<rank>\d{1,9}) sent a value that is not valid here: (?P<why>[^;\n]{1,300})"
 )
 # What collective_core reports when ranks call different operations: each rank that notices it ends with this error.
 _OUT_OF_STEP = re.compile(r"\bdesync(?: error)?: (?P<why>ranks called different operations: [^\n]{1,300})")
+_LOG_LINE = re.compile(r" NCCL (?:INFO|WARN) |^\[W\d{3,4} |^\[rank\d{1,7}\]:\[W\d{3,4} ")
 _RULE = re.compile(r"[-=| ]*")
 _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
@@ -63,6 +93,17 @@ class RankDeath:
     rank: int
     signal: int | None = None
     status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LostPeer:
+    """Hold what a rank reports about the rank that it lost: its number, or its address or host name, or neither.
+
+    collective_core checks the number when ranks meet. An address is what the other rank itself published.
+    """
+
+    rank: int | None = None
+    place: str | None = None
 
 
 def rank_death(text: str) -> RankDeath | None:
@@ -96,10 +137,19 @@ def _slurm_death(text: str) -> RankDeath | None:
     return deaths[0] if deaths else None
 
 
-def lost_rank(text: str) -> int | None:
-    """Return the rank that the rank with this output reports as dead or unreachable."""
-    match = _LOST_RANK.search(text)
-    return int(match["rank"]) if match else None
+def lost_peer(text: str) -> LostPeer | None:
+    """Return the peer that the rank with this output reports as dead or unreachable; None if it ended otherwise."""
+    if _TRACEBACK in text:
+        # A rank that ends for a reason of its own closes its connections, and NCCL's threads log that.
+        text = "\n".join(line for line in text.splitlines() if not _LOG_LINE.search(line))
+    found = [
+        (match.start(), LostPeer(int(said["rank"]) if said.get("rank") else None, said.get("place")))
+        for pattern in _LOST_PEER
+        if (match := pattern.search(text)) is not None and (said := match.groupdict()) is not None
+    ]
+    # The first one that names its peer, because what follows is often a consequence.
+    named = [one for one in found if one[1] != LostPeer()]
+    return min(named or found, key=lambda one: one[0])[1] if found else None
 
 
 def refused_rank(text: str) -> tuple[int, str] | None:

@@ -7,6 +7,7 @@ import pytest
 from hostile_texts import BREAKS, HIDDEN, VARIANTS
 
 from clusterctl.benchmarks.base import FaultKind, RankProof
+from clusterctl.launch import notices
 from clusterctl.launch.base import LaunchPlan, Placement
 from clusterctl.launch.failure import Outcome, check_library, check_ranks, classify
 from clusterctl.launch.launchers.openmpi import OpenMpi
@@ -142,6 +143,158 @@ def test_a_rank_that_lost_another_one_is_not_blamed_for_it(stderr, rank, node, w
     ) and words in fault.message
 
 
+GLOO = (
+    "[rank{}]: Traceback (most recent call last):\n"
+    "[rank{}]: RuntimeError: [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed "
+    "by peer [10.0.0.{}]:65202. This is typically caused by a remote worker crashing. Check the logs of the remote "
+    "worker before reporting an error. GLHF!\n"
+)
+FIVE_NODES = replace(
+    TWO_NODES,
+    placements=tuple(Placement(f"gpu0{n}", f"vm{n}", f"10.0.0.{n}", 22, None, 1) for n in range(1, 6)),
+)
+
+
+def gloo(rank, peer):
+    """What a rank of five nodes prints as its connection to another one is closed."""
+    return GLOO.format(rank, rank, peer + 1)
+
+
+def ccore(rank, peer):
+    return LOST.format(rank, peer)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "rank", "words"),
+    [
+        # Rank 0 ended with status 0; rank 1 noticed it, and the others noticed that rank 1 ended.
+        ({1: gloo(1, 0)}, None, "rank 0 on gpu01 died or cannot be reached, as rank 1 on gpu02 reported"),
+        (
+            {1: gloo(1, 0), 2: gloo(2, 1), 3: gloo(3, 2), 4: gloo(4, 0)},
+            None,
+            "rank 0 on gpu01 died or cannot be reached, as rank 1 on gpu02 reported",
+        ),
+        ({1: ccore(1, 0), 2: ccore(2, 1)}, None, "rank 0 on gpu01 died or cannot be reached, as rank 1"),
+        # An address is what a rank publishes itself, and two ranks of five may agree on a lie.
+        (dict.fromkeys((1, 2, 3, 4), gloo(1, 0)), None, "rank 0 on gpu01 died or cannot be reached"),
+        (dict.fromkeys((1, 2), ccore(1, 0)), None, "rank 0 on gpu01 died or cannot be reached"),
+        (dict.fromkeys((1, 2, 3), ccore(1, 0)), 0, "rank 0 on gpu01 died or cannot be reached"),
+        # In a circle, and at two ends.
+        ({1: gloo(1, 2), 2: gloo(2, 1)}, None, "lost their connections to each other: rank 1 on gpu02 to rank 2"),
+        ({1: gloo(1, 2), 2: gloo(2, 3), 3: gloo(3, 1)}, None, "ranks lost their connections to each other"),
+        ({1: gloo(1, 0), 2: gloo(2, 3)}, None, "ranks lost their connections to each other"),
+        # A rank that names no other is a witness, too.
+        ({1: "MPI_Allreduce: remote process exited or there was a network error"}, None, "another rank died"),
+        ({1: gloo(1, 7)}, None, "another rank died or cannot be reached, as rank 1 on gpu02 reported; its last"),
+        (
+            {1: "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
+             "prematurely.", 3: gloo(3, 4)},
+            None,
+            "rank 4 on gpu05 died or cannot be reached, as rank 3 on gpu04 reported",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("launcher", [STATUS, STATUS.replace("393],1],1]", "393,1],1]"), ONLY_A_STATUS])
+def test_the_rank_at_the_end_of_a_chain_of_closed_connections_is_reported(launcher, stderr, rank, words):
+    (fault,) = classify(FIVE_NODES, outcome(launcher, stderr=stderr))
+    assert (fault.kind, fault.rank) == (FaultKind.RANK_DIED, rank)
+    assert fault.node == (None if rank is None else f"gpu0{rank + 1}")
+    assert words in fault.message
+
+
+def test_an_aborted_rank_is_a_witness_and_one_that_was_killed_is_not():
+    """torch aborts a rank whose NCCL reports an error."""
+    aborted = KILLED.replace("rank 3", "rank 1").replace("signal 9 (Killed)", "signal 6 (Aborted)")
+    (fault,) = classify(FIVE_NODES, outcome(aborted, stderr={1: gloo(1, 0)}))
+    assert fault.rank is None and fault.message.startswith("rank 0 on gpu01 died or cannot be reached")
+    (fault,) = classify(FIVE_NODES, outcome(KILLED, stderr={3: gloo(3, 0)}))
+    assert (fault.rank, fault.node, "signal 9" in fault.message) == (3, "gpu04", True)
+
+
+def test_of_ranks_that_share_a_node_the_node_is_reported():
+    (fault,) = classify(TWO_NODES, outcome(STATUS, stderr={1: GLOO.format(1, 1, 2)}))
+    assert fault.node is None
+    assert fault.message.startswith("a rank on gpu02 died or cannot be reached, as rank 1 on gpu01 reported")
+
+
+def test_an_address_that_no_node_has_is_of_no_node():
+    named = (replace(FIVE_NODES.placements[n], address=f"gpu0{n + 1}") for n in (1, 2))
+    plan = replace(FIVE_NODES, placements=(FIVE_NODES.placements[0], *named))
+    (fault,) = classify(plan, outcome(STATUS, stderr={1: GLOO.format(1, 1, 9)}))
+    assert fault.message.startswith("another rank died or cannot be reached, as rank 1 on gpu02 reported")
+
+
+def test_of_two_ranks_the_other_one_is_named():
+    two = replace(FIVE_NODES, placements=FIVE_NODES.placements[:2])
+    (fault,) = classify(two, outcome(STATUS, stderr={1: "Connection closed by remote peer gpu01<41109>"}))
+    assert (fault.rank, fault.node) == (0, "gpu01")
+
+
+@pytest.mark.parametrize(
+    ("text", "rank", "place"),
+    [
+        (LOST.format(1, 3), 3, None),
+        ("remote: rank 2 (host gpu02, pid 4711) destroyed its communicator after operation 12; this", 2, None),
+        ("remote: rank 2 destroyed its communicator before operation 12: send(count=8, u8)", 2, None),
+        ("did not end within its timeout of 30.000 s; it waits for data from rank 2 (host b, pid 4)", 2, None),
+        ("timeout: no answer at the deadline from rank 2", 2, None),
+        ("timeout: still missing at the deadline: ranks 2 and 3", None, None),
+        (gloo(1, 2), None, "10.0.0.3"),
+        (("[../third_party/gloo/gloo/transport/tcp/pair.cc:589] Read error [192.168.70.92]:25266: Connection "
+         "reset by peer"), None, "192.168.70.92"),
+        ("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:575] Connection closed by peer [::1]:39827", None,
+         "::1"),
+        (("[../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv "
+         "operation to complete"), None, None),
+        (("[c10d] recvValue failed on SocketImpl(fd=3, addr=[gpu02]:41188, remote=[gpu01]:29500): Failed to recv, "
+         "got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?"), None, "gpu01"),
+        (("DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server "
+         "shutdown or crash?"), None, None),
+        ("gpu03:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer gpu04<41109>",
+         None, "gpu04"),
+        (("dgxh100-4:460770:460869 [0] misc/socket.cc:30 NCCL WARN socketProgressOpt: Call to recv from "
+         "11.1.128.128<52035> failed : Connection reset by peer"), None, "11.1.128.128"),
+        (".. gpu pid 3018: Test NCCL failure common.cu:958 'remote process exited or there was a network error / '",
+         None, None),
+        ("[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=112, OpType=ALLREDUCE)", None, None),
+        ("MPID_nem_tcp_connpoll(1826): Communication error with rank 1: Connection reset by peer", 1, None),
+        (("An MPI communication peer process has unexpectedly disconnected.  This\nusually indicates a failure\n\n"
+         "  Local host: gpu01\n  Local PID:  7\n  Peer host:  gpu02\n"), None, "gpu02"),
+        # The first loss counts, and one that names its peer.
+        (("torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:93, remote process exited or there was a "
+         "network error, NCCL version 2.27.5\nLast error:\nsocketProgress: Connection closed by remote peer "
+         "gpu04<41109>"), None, "gpu04"),
+        (f"{LOST.format(1, 3)}\n{LOST.format(1, 2)}", 3, None),
+    ],
+)  # fmt: skip
+def test_what_ranks_report_about_a_peer_that_they_lost(text, rank, place):
+    assert notices.lost_peer(text) == notices.LostPeer(rank, place)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "RuntimeError: no GPU",
+        "ssh: connect to host gpu02: Connection closed by 10.0.0.2 port 22",
+        "wget: read error: Connection reset by peer",
+        "ConnectionResetError: [Errno 104] Connection reset by peer",
+        "NCCL WARN Cuda failure 999 'unknown error'",
+        # A rank that fails itself closes its connections: its threads notice that, and log it.
+        (
+            "Traceback (most recent call last):\nRuntimeError: no GPU\ngpu03:1:2 [0] misc/socket.cc:49 NCCL WARN "
+            "socketProgress: Connection closed by remote peer gpu04<41109>"
+        ),
+        (
+            "Traceback (most recent call last):\nValueError: 3\n[rank1]:[W1129 22:10:00.1 TCPStore.cpp:125] [c10d] "
+            "recvValue failed on SocketImpl(fd=3, addr=[gpu02]:41188, remote=[gpu01]:29500): Connection reset by peer"
+        ),
+    ],
+)
+def test_other_errors_report_no_lost_peer(text):
+    assert notices.lost_peer(text) is None
+
+
 DESYNC = (
     "collective_core.errors.CollectiveCoreError: desync: ranks called different operations: "
     "rank 0 is in transfer 13 from rank 3 to rank 0 (count=1, u8, tag=0), rank 3 is in operation 25: barrier"
@@ -195,6 +348,8 @@ def _claims(victim):
     host = f"gpu0{victim // 2 + 1}"
     return (
         *(refusal(victim), refusal(3), LOST.format(3, victim), LOST.format(3, 9), LOST.format(3, 3)),
+        *(gloo(3, victim // 2), f"Communication error with rank {victim}: Connection reset by peer"),
+        f"Connection closed by remote peer {host}<41109>\nremote process exited or there was a network error",
         *(DESYNC.replace("rank 0", f"rank {victim}"), DESYNC, KILLED, STATUS, DAEMON),
         f"mpirun noticed that process rank {victim} with PID 0 on node {host} exited on signal 9 (Killed).",
         f"srun: error: {host}: task {victim}: Out Of Memory",
@@ -217,7 +372,7 @@ def test_no_claim_of_one_rank_names_another_node(seed):
     said = "\n".join(chance.choices(_claims(victim), k=chance.randint(1, 3)))
     said = said.replace(" ", chance.choice((" ", " ", *BREAKS, *HIDDEN))) if seed % 4 == 0 else said
     honest = chance.sample(range(3), chance.randint(0, 3))
-    lost = chance.choice((LOST.format(0, 3), refusal(3)))
+    lost = chance.choice((LOST.format(0, 3), refusal(3), gloo(0, 1), GLOO.format(0, 0, 9)))
     ended = (
         KILLED
         if chance.random() < 0.3
