@@ -20,6 +20,9 @@ _SHORT, _MANY = 256, 4096
 _LEAST_VALUE = 4
 """Minimum length of known values; shorter ones occur in ordinary words."""
 
+# Colours and cursor movements (ECMA-48), and choices of a character set.
+_ESCAPE = re.compile("(?:\x1b\\[|\x9b)[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b[()][0-9A-Z]")
+
 # A byte that is not UTF-8, as ``surrogateescape`` decodes it.
 _LONE_BYTE = re.compile("[\udc80-\udcff]")
 
@@ -38,6 +41,21 @@ def _masked(value: str) -> str:
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
         return value[0] + _stars(value[1:-1]) + value[-1]
     return _stars(value)
+
+
+def _cut(text: str, sizes: Iterable[int]) -> list[str]:
+    """Cut a scrubbed text into parts of these sizes in bytes: each byte of a secret became one star."""
+    found, at = [], 0
+    for size in sizes:
+        start, left = at, size
+        if text.isascii():
+            at += size
+        else:
+            while left > 0:
+                left -= _size(text[at])
+                at += 1
+        found.append(text[start:at])
+    return found
 
 
 def _hides(name: str, value: str) -> bool:
@@ -60,11 +78,23 @@ class Scrubber:
         """Return the text without secrets; lines that begin with ``marker`` end a private key and are not masked."""
         if text in self._clean or (self._known is None and shapes.PLAIN.fullmatch(text)):
             return text
-        shown = self._shown(text, marker)
+        shown = self._between_escapes(self._shown(text, marker), marker)
         # Cached, because most nodes of a fleet print the same texts.
         if shown == text and len(text) <= _SHORT and len(self._clean) < _MANY:
             self._clean.add(text)
         return shown
+
+    def _between_escapes(self, text: str, marker: str | None) -> str:
+        """Scrub a text as if it had no colours, which hide where a word begins."""
+        if "\x1b" not in text and "\x9b" not in text:
+            return text
+        parts = _ESCAPE.split(text)
+        plain = "".join(parts)
+        shown = self._shown(plain, marker)
+        if shown == plain:
+            return text
+        escapes = (*_ESCAPE.findall(text), "")
+        return "".join(map(str.__add__, _cut(shown, map(_size, parts)), escapes))
 
     def _shown(self, text: str, marker: str | None) -> str:
         if "PRIVATE KEY" in text:
@@ -89,16 +119,8 @@ class Scrubber:
         shown = self.text(joined)
         if shown == joined:
             return alone
-        # Each byte of a secret became one star, so the words' sizes locate them in the scrubbed line.
-        found, at = [], 0
-        for word in alone:
-            start, left = at, _size(word)
-            while left > 0:
-                left -= _size(shown[at])
-                at += 1
-            found.append(shown[start:at])
-            at += 1
-        return found
+        # A space follows each word.
+        return [word.removesuffix(" ") for word in _cut(shown + " ", (_size(word) + 1 for word in alone))]
 
     def data(self, data: bytes, marker: str | None = None) -> bytes:
         """Return the bytes without secrets; bytes that are not UTF-8 stay unchanged."""

@@ -82,6 +82,26 @@ def test_secrets_are_taken(text: str, secret: str) -> None:
     assert shown.count("\n") == text.count("\n")
 
 
+RED, PLAIN = "\x1b[31m", "\x1b(B\x1b[m"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"{RED}token=hunter22", f"{RED}token=********"),
+        (f"\x9b1;31mtoken=hunter22{PLAIN} \u00fc", f"\x9b1;31mtoken=********{PLAIN} \u00fc"),
+        (f"{RED}password{PLAIN}: hunter22\nx: 1", f"{RED}password{PLAIN}: ********\nx: 1"),
+        (f"to{RED}ken={PLAIN}hunter22", f"to{RED}ken={PLAIN}********"),
+        (f"\u00fc{RED}https://me:hunt\u00fcr2@x/", f"\u00fc{RED}https://***********@x/"),
+        (f"{RED}ghp_abcdefghijklmnopqrstuvwx1234{PLAIN}", f"{RED}{'*' * 32}{PLAIN}"),
+        ("\x1b]0;title\x07token=hunter22", "\x1b]0;title\x07token=********"),
+        (f"{RED}PasswordAuthentication no{PLAIN}", f"{RED}PasswordAuthentication no{PLAIN}"),
+    ],
+)
+def test_colours_hide_no_secret(text: str, shown: str) -> None:
+    assert Scrubber().text(text) == shown
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -135,6 +155,7 @@ SECRETS: tuple[Callable[[str], str], ...] = (
     lambda s: f'PASSWORD="{s}"',
     lambda s: f"--secret {s}",
     lambda s: json.dumps({"x": 1, "credential": s, "list": [s and "y"]}),
+    lambda s: f"\x1b[1mtoken\x1b[0m=\x1b[32m{s}\x1b(B",
     lambda s: f"-----BEGIN RSA PRIVATE KEY-----\n{s * 5}",
 )
 word = st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", min_size=8, max_size=40)
