@@ -25,15 +25,24 @@ case $1 in
     mv -f "$key.new.pub" "$key.pub"
     ;;
   remove)
+    rm -f "$key.new" "$key.new.pub"
+    private=
+    if [ -s "$key" ]; then
+      # ssh-keygen refuses a key that other accounts may read, so it reads a copy.
+      cp "$key" "$key.new"
+      private=$(ssh-keygen -y -P '' -f "$key.new" 2>&1) || case $private in
+        *"incorrect passphrase"*) rm -f "$key.new"; replaced "it has a passphrase" ;;
+        *) private= ;;
+      esac
+      rm -f "$key.new"
+    fi
     if [ -s "$key.pub" ]; then
       # The last line may have no line end.
       read -r kind public comment <"$key.pub" || :
       [ "$comment" = "$4" ] || replaced "its comment is '$comment', not '$4'"
-      if private=$(ssh-keygen -y -P '' -f "$key" 2>/dev/null); then
-        case $private in "$kind $public"*) ;; *) replaced "it does not belong to $key.pub" ;; esac
-      fi
+      case $private in "" | "$kind $public"*) ;; *) replaced "it does not belong to $key.pub" ;; esac
     fi
-    rm -f "$key" "$key.pub" "$key.new" "$key.new.pub"
+    rm -f "$key" "$key.pub"
     rmdir "${key%/*}" "${key%/*/*}" 2>/dev/null || :
     ;;
 esac

@@ -141,14 +141,35 @@ def test_no_form_of_a_foreign_public_key_lets_it_be_removed(run: Run, tmp_path: 
         assert key.read_text() == "private" and not (tmp_path / "F").exists()
 
 
+@pytest.mark.parametrize(
+    ("passphrase", "mode", "reason"),
+    [
+        ("", 0o600, "it does not belong to {}.pub"),
+        ("", 0o644, "it does not belong to {}.pub"),
+        ("hunter22", 0o600, "it has a passphrase"),
+        ("hunter22", 0o644, "it has a passphrase"),
+    ],
+)
 def test_undo_leaves_a_private_key_that_another_hand_has_put_beside_the_public_one(
-    run: Run, tmp_path: Path
+    run: Run, tmp_path: Path, passphrase: str, mode: int, reason: str
 ) -> None:
     run("make")
     key = tmp_path / "etc" / "ssh" / "mesh.me"
     other = tmp_path / "other"
-    subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(other)), check=True, timeout=30)
+    made = ("ssh-keygen", "-q", "-t", "ed25519", "-a", "1", "-N", passphrase, "-f", str(other))
+    subprocess.run(made, check=True, timeout=30)
     shutil.copyfile(other, key)
+    key.chmod(mode)
     undone = run("remove")
-    assert undone.returncode == 1 and f"it does not belong to {key}.pub" in undone.stderr
+    assert undone.returncode == 1 and reason.format(key) in undone.stderr
     assert key.read_bytes() == other.read_bytes()
+    assert {path.name for path in key.parent.iterdir()} == {"mesh.me", "mesh.me.pub"}
+
+
+@pytest.mark.parametrize("left", ["", "cut"])
+def test_undo_removes_what_a_crash_left_of_its_own_key(run: Run, tmp_path: Path, left: str) -> None:
+    run("make")
+    key = tmp_path / "etc" / "ssh" / "mesh.me"
+    key.write_text(left)
+    assert run("remove").returncode == 0
+    assert list(tmp_path.iterdir()) == []
