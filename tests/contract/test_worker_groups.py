@@ -12,7 +12,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_files_of_the_groups_exist() -> None:
-    for name in (*worker_groups._FREE, *worker_groups._HERE, *worker_groups._TIERS):
+    for name in (
+        *worker_groups._FREE,
+        *worker_groups._HERE,
+        *worker_groups._BRIDGED,
+        *worker_groups._TIERS,
+    ):
         assert (ROOT / name).exists(), name
 
 
@@ -21,6 +26,7 @@ def test_the_files_of_the_groups_exist() -> None:
     [
         ("tests/integration/test_check_nodes.py::test_a", "nodes"),
         ("tests/integration/test_bench_variants.py::test_a", "here"),
+        ("tests/integration/test_locate.py::test_a", "bridged"),
         ("tests/lab/test_bench_docker.py::test_a", "lab"),
         ("tests/lab/test_lab_pure.py::test_a", "tests/lab/test_lab_pure.py"),
         ("tests/core/test_core_faults.py::test_a[1]", "core"),
@@ -47,3 +53,11 @@ def test_a_file_beside_the_group_of_nodes_has_no_nodes(name: str) -> None:
     assert not {
         word for word in ("farm", "slurm", "bridged", "system_user", 'Path("/tmp").glob') if word in text
     }
+
+
+@pytest.mark.parametrize("name", worker_groups._BRIDGED)
+def test_a_file_with_networks_of_its_own_has_no_other_nodes(name: str) -> None:
+    text = (ROOT / name).read_text()
+    assert "import bridged_nodes" in text
+    others = ("sshd_farm", "small_farm", "slurm", "system_user", "mesh_nodes", "/tmp", "pgrep")
+    assert not {word for word in others if word in text}

@@ -2,9 +2,10 @@
 
 Tests with real parts start daemons, ranks and guests, and meet deadlines. Each tier of them is one group, in the order
 of a run without workers: ``nodes`` (integration) searches the whole machine for what its nodes leave behind, ``lab``
-searches its guests and containers only, ``core`` searches nothing. ``here`` are the files of the first tier without
-nodes, which search for their own processes only: the longest group loses minutes. The real groups begin, and the rest,
-which needs a processor and little else, fills the workers that have ended their group.
+searches its guests and containers only, ``core`` searches nothing. Two groups take files from the first tier, which is
+the longest: ``bridged`` those whose nodes have networks of their own, ``here`` those without nodes. Both search for
+their own processes only. The real groups begin, and the rest, which needs a processor and little else, fills the
+workers that have ended their group.
 xdist's own ``--dist loadgroup`` would do, but its release 3.8 groups nothing under pytest 9.2.
 """
 
@@ -19,7 +20,8 @@ NODES = "nodes"
 LAB = "lab"
 CORE = "core"
 HERE = "here"
-REAL = (NODES, HERE, LAB, CORE)
+BRIDGED = "bridged"
+REAL = (NODES, HERE, BRIDGED, LAB, CORE)
 FREE_NICENESS = 5
 """The niceness of free tests, so that tests with deadlines come first."""
 _TIERS = {"tests/integration/": NODES, "tests/lab/": LAB, "tests/core/": CORE}
@@ -30,10 +32,18 @@ _HERE = (
     "tests/integration/test_bench_results.py",
     "tests/integration/test_bench_terminal.py",
     "tests/integration/test_bench_variants.py",
+    "tests/integration/test_hostile_ranks.py",
     "tests/integration/test_rendered_artifacts.py",
     "tests/integration/test_report_chromium.py",
     "tests/integration/test_ssh_mesh_config.py",
     "tests/integration/test_up_interrupted.py",
+)
+# Nodes in network namespaces, whose names and addresses are those of one worker.
+_BRIDGED = (
+    "tests/integration/test_bench_health.py",
+    "tests/integration/test_bench_horovod.py",
+    "tests/integration/test_bench_slow_node.py",
+    "tests/integration/test_locate.py",
 )
 # Tests of these tiers that are by themselves: threads of one program, ranks that only compute, and no real part at all.
 # Those that need the C++ build come late in this way, when it has ended.
@@ -55,6 +65,8 @@ def group_of(nodeid: str) -> str:
         return file
     if file in _HERE:
         return HERE
+    if file in _BRIDGED:
+        return BRIDGED
     return next((group for tier, group in _TIERS.items() if file.startswith(tier)), file)
 
 
