@@ -35,17 +35,19 @@ unset OMPI_COMM_WORLD_RANK PMI_RANK SLURM_PROCID TORCHELASTIC_RUN_ID
 clock=
 if command -v timeout >/dev/null 2>&1; then clock="timeout -s KILL $LIMIT_S"; fi
 cd "$DIRECTORY" || exit
+# Nodes that share this directory run pairs at the same time.
+own=$(mktemp -d "$DIRECTORY/apart-XXXXXX") || exit
 for rank in $OWN_RANKS; do
-  { RANK=$rank LOCAL_RANK=$local_rank $clock "$@" </dev/null >/dev/null 2>"apart-$rank.txt"
-    echo "$?" >"apart-$rank.status"; } &
+  { RANK=$rank LOCAL_RANK=$local_rank $clock "$@" </dev/null >/dev/null 2>"$own/$rank.txt"
+    echo "$?" >"$own/$rank.status"; } &
   local_rank=$((local_rank + 1))
 done
 wait
 for rank in $OWN_RANKS; do
-  printf '%s\\t%s\\t' "$rank" "$(cat "apart-$rank.status")"
-  grep . "apart-$rank.txt" | tail -n 1 | cut -c 1-200 | grep . || echo
-  rm -f "apart-$rank.status" "apart-$rank.txt"
+  printf '%s\\t%s\\t' "$rank" "$(cat "$own/$rank.status")"
+  grep . "$own/$rank.txt" | tail -n 1 | cut -c 1-200 | grep . || echo
 done
+rm -rf "$own"
 """
 
 PlanPair = Callable[[Sequence[Readiness]], LaunchPlan]

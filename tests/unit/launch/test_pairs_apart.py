@@ -7,6 +7,7 @@ import secrets
 import subprocess
 
 import pytest
+from listening import wait_until
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.launch import pairs_apart
@@ -47,6 +48,19 @@ def test_each_rank_gets_its_place_and_its_end_is_reported(tmp_path):
         RankEnd(3, 3, "3 of 4, 1 of 2, s'3"),
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_pairs_that_share_a_directory_do_not_take_each_others_ends(tmp_path):
+    """Rank 0 has ended while rank 2 waits for another pair, which runs from its beginning to its end meanwhile."""
+    waits = "until [ -e other-has-ended ]; do sleep 0.05; done"
+    program = ("sh", "-c", f"[ $RANK = 2 ] || {{ : >begun; exit 5; }}; {waits}")
+    script = pairs_apart.script(plan(tmp_path, *program, timeout_s=100), "gpu01")
+    with subprocess.Popen(("sh", "-c", script), stdout=subprocess.PIPE) as first:
+        wait_until((tmp_path / "begun").exists, "rank 0 has not begun")
+        assert [end.status for end in ran(pairs_apart.script(plan(tmp_path, "true"), "gpu01"))] == [0, 0]
+        (tmp_path / "other-has-ended").touch()
+        ends = pairs_apart.parse(first.communicate()[0].decode())
+    assert [(end.rank, end.status) for end in ends] == [(0, 5), (2, 0)]
 
 
 def test_a_rank_that_hangs_is_ended_and_one_that_succeeds_may_be_silent(tmp_path):
