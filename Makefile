@@ -216,9 +216,10 @@ $(VENV)/.docs: pyproject.toml | $(BIN)/pip
 	$(PIP) install --group docs
 	@touch $@
 
-docs: $(VENV)/.docs $(VENV)/.clusterctl ## Regenerate docs/cli.md and docs/inventory.md; build the site in build/site
+docs: $(VENV)/.docs $(VENV)/.clusterctl ## Regenerate docs/cli.md, docs/inventory.md and docs/performance*; build the site in build/site
 	$(BIN)/python -m clusterctl.cli.reference > docs/cli.md
 	$(BIN)/python -m clusterctl.inventory.reference > docs/inventory.md
+	$(BIN)/python tools/performance_pages.py
 	$(BIN)/mkdocs build --strict
 
 clean: ## Remove the venv and what was built

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import performance_pages
 import pytest
 from recorded_session import shown_in
 
@@ -125,14 +126,25 @@ def test_every_path_that_a_recipe_names_exists(page: Path) -> None:
 
 
 def test_every_claim_of_performance_names_its_script() -> None:
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in (DOCS / "performance.md").read_text(encoding="utf-8").splitlines()
-        if line.startswith("| ") and not line.startswith(("| **", "| claim"))
-    ]
-    assert len(rows) > 40
-    for claim, goal, measured, date, script in rows:
-        assert claim and goal and measured, claim
-        assert re.fullmatch(r"\d{4}-\d\d-\d\d", date), claim
-        name = script.strip("`")
-        assert name.startswith("make ") or (ROOT / "benchmarks" / name).is_file(), (claim, script)
+    found = performance_pages.claims(performance_pages.DATA.read_text(encoding="utf-8"))
+    assert len(found) > 140
+    for one in found:
+        assert one.claim and one.goal and one.measured, one.claim
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", one.date), one.claim
+        name = one.script.strip("`")
+        assert name.startswith("make ") or (ROOT / "benchmarks" / name).is_file(), (one.claim, one.script)
+        # The first page repeats the figure of the claim, and adds none.
+        for front in one.front:
+            assert front.result.split()[0].removesuffix("x") in one.measured, front
+    assert sum(len(one.front) for one in found) == 10
+
+
+def test_the_pages_of_performance_are_made_from_the_claims() -> None:
+    for path, text in performance_pages.pages().items():
+        assert path.read_text(encoding="utf-8") == text, "run: make docs"
+
+
+@pytest.mark.parametrize("line", ["| a claim | goal | measured |", "> what | against | 2x"])
+def test_a_line_of_the_claims_with_other_cells_is_named(line: str) -> None:
+    with pytest.raises(ValueError, match="line 1: expected"):
+        performance_pages.claims(line)
