@@ -21,11 +21,13 @@ from clusterctl.inventory.user_paths import is_folder, is_there
 from clusterctl.report.known_errors.binary import BinaryLogError, refuse_binary
 
 if TYPE_CHECKING:
+    from clusterctl.report.known_errors.flight_recorder import RankDump
     from clusterctl.report.known_errors.scan import Scan
 
 STANDARD_INPUT = "-"
 _SHORTEST_PART = 4
 _GZIP = b"\x1f\x8b"
+_LOOKED_AT = 4096
 
 
 def explain(
@@ -41,7 +43,7 @@ def explain(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Explain the errors in logs: NCCL, MPI, CUDA, ssh, ...
+    """Explain the errors in logs: NCCL, MPI, CUDA, ssh, ...; the JSON of ncclras; dumps of torch's flight recorder.
 
     Exit code 0: a cause was recognised; 1: none was (only slow paths, notes or consequences, or nothing); 3: a log
     cannot be read, or is a binary file.
@@ -55,17 +57,20 @@ def explain(
         raise UsageError("standard input can be read only once", hint="give '-' once")
     scan = Scan(topic_files.load())
     ended: list[str] = []
+    dumps: list[RankDump] = []
     for given in logs:
         log = _folder_of_run(given, runs) or given
         own = _own_failures(log)
         ended += own
         for name in _files(log, may_lack_logs=bool(own)):
             try:
-                _read(scan, name)
+                _read(scan, name, dumps)
             except BinaryLogError as error:
                 if name == log:
                     raise
                 console.talk(f"skipped: {error.message}")
+    if dumps:
+        _compare(scan, dumps)
     document = explained.to_document(scan.files, scan.findings, scan.left_over)
     if as_json:
         console.emit_json(document)
@@ -117,7 +122,7 @@ def _files(log: str, *, may_lack_logs: bool = False) -> list[str]:
     from clusterctl.report.known_errors.run_logs import logs_below
 
     closed: list[OSError] = []
-    found = [str(path) for path in logs_below(Path(log), closed.append)]
+    found = [str(path) for path in logs_below(Path(log), closed.append, dumps=True)]
     for error in closed:
         console.talk(f"skipped: {error.filename}: {error.strerror}")
     if not found and not may_lack_logs:
@@ -125,18 +130,69 @@ def _files(log: str, *, may_lack_logs: bool = False) -> list[str]:
     return found
 
 
-def _read(scan: Scan, name: str) -> None:
-    """Read one log to its end; raise BinaryLogError if it is not text, ConfigError if it cannot be read."""
+def _read(scan: Scan, name: str, dumps: list[RankDump]) -> None:
+    """Read one log to its end, or a dump into ``dumps``.
+
+    Raise BinaryLogError if it is neither text nor a dump, ConfigError if it cannot be read.
+    """
+    from clusterctl.report.known_errors import flight_recorder, ras
+
     shown = "standard input" if name == STANDARD_INPUT else name
     try:
         with _opened(name) as stream:
+            beginning = stream.peek(_LOOKED_AT)[:_LOOKED_AT] if hasattr(stream, "peek") else b""
+            if flight_recorder.looks_like_dump(beginning):
+                dumps.append(_dump(scan, shown, stream.read(flight_recorder.MOST_BYTES + 1)))
+                return
             refuse_binary(shown, stream)
+            if beginning.lstrip().startswith(b"{") and ras.BEGINNING in beginning:
+                content = stream.read(ras.MOST_BYTES)
+                lines = ras.lines_of(content)
+                if lines is not None:
+                    scan.read_report(shown, lines, len(content))
+                    return
+                scan.read(shown, io.BytesIO(content))
+                return
             scan.read(shown, stream)
     except OSError as error:
         reason = error.strerror or str(error)
         meant = _meant(name) if isinstance(error, FileNotFoundError) else ""
         hint = user_files.hint_of(error, f"{meant}check that the file is a log that you may read")
         raise ConfigError(f"cannot read {name}: {reason}", hint=hint) from error
+
+
+def _dump(scan: Scan, name: str, content: bytes) -> RankDump:
+    """Read a dump of torch's flight recorder; raise ConfigError if it cannot be read."""
+    from clusterctl.report.known_errors import flight_recorder
+    from clusterctl.report.known_errors.scan import LogFile
+
+    rank = flight_recorder.rank_of(name)
+    hint = "give the dumps that torch wrote (TORCH_FR_DUMP_TEMP_FILE, then the rank), or JSON"
+    if rank is None:
+        raise ConfigError(
+            f"{name} is a dump of torch's flight recorder, but its name ends without a rank", hint=hint
+        )
+    if len(content) > flight_recorder.MOST_BYTES:
+        raise ConfigError(f"{name} is larger than {flight_recorder.MOST_BYTES >> 20} MiB", hint=hint)
+    try:
+        found = flight_recorder.read(rank, content)
+    except flight_recorder.DumpError as error:
+        raise ConfigError(f"cannot read {name}: {error}", hint=hint) from error
+    scan.files.append(LogFile(name, content.count(b"\n"), len(content)))
+    return found
+
+
+def _compare(scan: Scan, dumps: list[RankDump]) -> None:
+    """Search the first calls in which the dumps differ; raise UsageError for one dump, which differs from none."""
+    from clusterctl.report.known_errors import flight_recorder
+
+    ranks = {one.rank for one in dumps}
+    if len(ranks) < 2:
+        raise UsageError(
+            "one rank's dump of the flight recorder cannot be compared", hint="give the dumps of all ranks"
+        )
+    lines = flight_recorder.first_divergences(dumps)
+    scan.read_report(f"flight recorder of {len(ranks)} ranks", lines, 0)
 
 
 def _meant(name: str) -> str:

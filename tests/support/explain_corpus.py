@@ -60,7 +60,8 @@ class Case:
         scan.read("log", io.BytesIO(self.text.encode()))
         found = [one.entry for one in scan.findings]
         ids = tuple(one.id for one in found)
-        named = [one for one in found if one.role in (ErrorRole.FAULT, ErrorRole.CAUSE)] or found
+        leading = (ErrorRole.FAULT, ErrorRole.CAUSE)
+        named = [one.entry for one in scan.findings if one.role in leading] or found
         if not named:
             return Score.SILENT, ids
         if self.is_answered_by(named[0]):

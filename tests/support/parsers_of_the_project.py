@@ -45,7 +45,7 @@ from clusterctl.inventory.model import Node
 from clusterctl.launch import leftovers, nccl_dumps, notices, pairs_apart, processes, readiness
 from clusterctl.launch.attribution import LeadingTags, MarkedTags, XmlElements
 from clusterctl.launch.launchers import mpi_version
-from clusterctl.report.known_errors import origin, topic_files
+from clusterctl.report.known_errors import flight_recorder, origin, ras, topic_files, when
 from clusterctl.report.known_errors.scan import Scan
 from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.requirements.judge import judge_node
@@ -346,6 +346,18 @@ def parsers() -> tuple[Parser, ...]:
         ),
         Parser("benchmarks.nccl_transport", parse_transport, ("NET/IB/0(3)/GDRDMA(PCI)/Shared", "P2P/CUMEM")),
         Parser("report.known_errors.scan", _scanned, _files("unit/report/logs/*/*")),
+        Parser(
+            "report.known_errors.flight_recorder",
+            lambda text: flight_recorder.read(0, text.encode(errors="replace")),
+            _files("unit/report/logs/flight_recorder/*.json"),
+            (flight_recorder.DumpError,),
+        ),
+        Parser(
+            "report.known_errors.ras",
+            lambda text: ras.lines_of(text.encode(errors="replace")),
+            _files("unit/report/logs/ras/*.json"),
+        ),
+        Parser("report.known_errors.when", when.wall_clock, _files("unit/report/logs/broken/*")),
         Parser("report.known_errors.origin", origin.origin_of, _files("unit/report/logs/broken/*")),
         Parser("launch.attribution", _attributed, (_STREAM,)),
         Parser("launch.leftovers", lambda text: leftovers.dead([text], HERE), (_LEFT,)),

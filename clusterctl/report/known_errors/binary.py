@@ -23,6 +23,7 @@ _KINDS: tuple[tuple[bytes, str, str | None], ...] = (
     (b"BZh", "compressed with bzip2", "bzcat {name} | clusterctl explain -"),
     (b"PK\x03\x04", "a zip archive, or a file of torch.save", "unzip -p {name} | clusterctl explain -"),
     (b"SQLite format 3\x00", "a database (SQLite)", None),
+    (b"\x80", "a pickle of Python, which is not loaded", "give text logs, or JSON"),
     (b"\x89PNG", "a picture (PNG)", None),
     (b"%PDF-", "a document (PDF)", "pdftotext {name} - | clusterctl explain -"),
     (b"\xff\xfe", "text in UTF-16", "iconv -f UTF-16 {name} | clusterctl explain -"),

@@ -39,7 +39,8 @@ class _Part(BaseModel):
 class Match(_Part):
     """A fixed text to search for, and a pattern that a line with this text must also match.
 
-    The pattern's optional named groups ``host`` and ``rank`` capture where the error occurred.
+    The pattern's optional named groups ``host``, ``rank`` (or ``ranks``: several, with commas) and ``gpu`` capture
+    where the error occurred.
     """
 
     text: Annotated[str, StringConstraints(min_length=5)]
@@ -73,6 +74,10 @@ class KnownError(_Part):
 
     The pattern may capture the ``host`` at fault.
     """
+    may_follow: bool = False
+    """Whether the line is only a consequence if another fault or cause was logged before it."""
+    below: Pattern | None = None
+    """A line directly below one that matches; it belongs to it and may capture further places."""
     requirement: RequirementName | None = None
     """The requirement of `clusterctl check` that covers it."""
     check: Annotated[str, StringConstraints(pattern=r"^[a-z]")] | None = None
@@ -85,6 +90,11 @@ class KnownError(_Part):
             if not shown:
                 raise ValueError(f"{self.id}: no example contains {match.text!r} and matches its pattern")
         return self
+
+    @cached_property
+    def compiled_below(self) -> re.Pattern[str] | None:
+        """Return the pattern of the lines below, None if there is none."""
+        return None if self.below is None else re.compile(self.below)
 
     @property
     def how_to_check(self) -> str | None:

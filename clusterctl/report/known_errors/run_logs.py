@@ -16,22 +16,26 @@ from clusterctl.report.known_errors import topic_files
 from clusterctl.report.known_errors.scan import Scan
 
 _OF_RANK = re.compile(r"(?:^|/)rank-([0-9]{1,7})\.log$")
+_DUMP = re.compile(r"trace_rank_?[0-9]{1,7}(?:\.json)?$")
 _MOST_BYTES_OF_A_LOG = 4 << 20
 _MOST_BYTES = 32 << 20
 """At about 15 MB per second, reading takes about two seconds."""
 
 
-def logs_below(folder: Path, closed: Callable[[OSError], object] = lambda _: None) -> list[Path]:
+def logs_below(
+    folder: Path, closed: Callable[[OSError], object] = lambda _: None, *, dumps: bool = False
+) -> list[Path]:
     """Return the ``*.log`` files in and below a directory, the launcher's first in each directory.
 
-    ``closed`` receives the error of each directory that cannot be read.
+    ``closed`` receives the error of each directory that cannot be read. ``dumps``: also those of torch's flight
+    recorder.
     """
     # Unlike Path.rglob, os.walk continues if a directory cannot be read or is removed meanwhile.
     there = (
         Path(inside, name)
         for inside, _, names in os.walk(folder, onerror=closed)
         for name in names
-        if name.endswith(".log")
+        if name.endswith(".log") or (dumps and _DUMP.search(name))
     )
     found = (path for path in there if is_file(path))
     return sorted(found, key=lambda path: (path.parent, path.name != LAUNCHER_LOG, path.name))
@@ -71,7 +75,7 @@ def cause_in(
             except OSError:
                 continue
     for found in scan.findings:
-        if found.entry.role in (ErrorRole.FAULT, ErrorRole.CAUSE):
+        if found.role in (ErrorRole.FAULT, ErrorRole.CAUSE):
             first = found.first
             return KnownCause(
                 id=found.entry.id,

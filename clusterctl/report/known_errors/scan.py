@@ -8,8 +8,10 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from clusterctl.documents.kinds import ErrorRole
 from clusterctl.report.known_errors.model import WINDOW_CHARACTERS, KnownError
-from clusterctl.report.known_errors.origin import origin_of
+from clusterctl.report.known_errors.origin import Origin, origin_of
+from clusterctl.report.known_errors.when import wall_clock
 from clusterctl.visible import ACTING
 
 PIECE_BYTES = 1 << 20
@@ -20,6 +22,14 @@ PLACES_KEPT = 4096
 LEFT_OVER_LINES = 5
 """How many unexplained lines are kept from the beginning of the logs, and as many from their end."""
 _LINES_TRIED = 200
+_LINES_BELOW = 64
+"""The most lines below a hit that belong to it, as many ranks as a list of them names."""
+_LINES_BEFORE = 20
+"""A line without a time stamp has the one of the nearest of so many lines before it."""
+_ONE_FAILURE_S = 2700
+"""Stamps of different files that are further apart are of clocks in different time zones, or of other failures."""
+_STAMP_CHARACTERS = 120
+_LEADING = (ErrorRole.FAULT, ErrorRole.CAUSE)
 
 # Terminal colours and cursor movements (ECMA-48), and operating system commands such as window titles.
 _ESCAPES = re.compile(
@@ -41,6 +51,22 @@ _LOOKS_WRONG = (
         b"missing",
     ),
     *(b"expired", b"restricted", b"no devices", b"mismatch", b"unreachable"),
+    # German, French, Spanish, Italian, Portuguese, Russian, Chinese, Japanese, Korean: messages of the C library.
+    *(
+        b"fehler",
+        b"fehlgeschlagen",
+        b"abgebrochen",
+        b"kein ",
+        b"erreur",
+        *(word.encode() for word in ("échec", "Échec")),
+        b"refus",
+        b"aucun",
+    ),
+    *(b"fallo", b"no se pudo", b"denegado", b"errore", b"impossibile", b"negad", b"negato", b"falha"),
+    *(
+        word.encode()
+        for word in ("шибка", "удалось", "错误", "失败", "無法", "无法", "エラー", "失敗", "오류", "실패")
+    ),
 )
 _LOOKS_FINE = re.compile(
     r"\b(?:0|no) (?:errors?|failures?|failed)\b|errors?[=:] ?0\b|error_?(?:handler|log|file)"
@@ -49,6 +75,21 @@ _LOOKS_FINE = re.compile(
     re.I,
 )
 _DIGITS = re.compile(r"\d+")
+_WORD = re.compile(rb"[A-Za-z_]{2,}")
+_RANK_NUMBER = re.compile(r"\d{1,7}")
+_PART_BYTES = 1 << 16
+_DIGIT_BYTES = b"0123456789"
+
+
+class _Text:
+    """A fixed text of the catalogue, with what a piece of a log must have to contain it."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.without_digits = text.translate(None, _DIGIT_BYTES)
+        # The first and the last word may be parts of longer ones in the log.
+        inner = (word for word in _WORD.finditer(self.without_digits) if word.start())
+        self.words = frozenset(word[0] for word in inner if word.end() < len(self.without_digits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +103,17 @@ class LogLine:
 
 @dataclass(slots=True)
 class Occurrence:
-    """One known error in the logs: its first and last line, its count, and its hosts, ranks and GPUs."""
+    """One known error in the logs: its first and last line, its count, and its hosts, ranks and GPUs.
+
+    ``when``: the time of the first line in seconds of its own clock, None without a stamp. ``role`` is that of the
+    entry, or ``consequence`` if another failure was logged before it.
+    """
 
     entry: KnownError
     first: LogLine
     last: LogLine
+    when: float | None
+    role: ErrorRole
     count: int = 0
     hosts: dict[str, None] = field(default_factory=dict)
     ranks: set[int] = field(default_factory=set)
@@ -91,6 +138,7 @@ class Scan:
         for index, entry in enumerate(entries):
             for match in entry.match:
                 self._patterns.setdefault(match.text.encode(), []).append((index, match.compiled))
+        self._texts = tuple(_Text(text) for text in self._patterns)
         self._entries = entries
         self._findings: dict[int, Occurrence] = {}
         self._first_left_over: dict[str, LogLine] = {}
@@ -100,8 +148,16 @@ class Scan:
 
     @property
     def findings(self) -> list[Occurrence]:
-        """Return the known errors, likely root causes first: by role, then by first occurrence."""
-        return sorted(self._findings.values(), key=lambda found: found.entry.role.rank)
+        """Return the known errors, likely root causes first: by role, then by first occurrence.
+
+        An error that may follow from others is a consequence if one of them was logged before it.
+        """
+        found = _in_time(list(self._findings.values()))
+        origins = [one for one in found if one.entry.role in _LEADING and not one.entry.may_follow]
+        for one in found:
+            follows = one.entry.may_follow and any(_is_before(origin, one) for origin in origins)
+            one.role = ErrorRole.CONSEQUENCE if follows else one.entry.role
+        return sorted(found, key=lambda one: one.role.rank)
 
     @property
     def left_over(self) -> list[LogLine]:
@@ -148,12 +204,24 @@ class Scan:
         self.files.append(LogFile(name, number - first, size))
         return size
 
+    def read_report(self, name: str, lines: Sequence[str], size_bytes: int) -> None:
+        """Search the lines that were made from a file with another form than a log."""
+        self._node = None
+        self._take(name, 1, "\n".join(lines).encode())
+        self.files.append(LogFile(name, len(lines), size_bytes))
+
     def _take(self, name: str, number: int, piece: bytes) -> None:
         if b"\x1b" in piece:
             piece = _ESCAPES.sub(b"", piece)
         lines = piece.replace(b"\r", b"\n")
         hits: dict[int, tuple[int, str, re.Match[str]]] = {}
-        for text, patterns in self._patterns.items():
+        # Most lines of a log differ from others in numbers only: what no such line has is searched for only there.
+        kinds = b"\n".join(set(lines.translate(None, _DIGIT_BYTES).split(b"\n")))
+        found_words = _words(kinds)
+        for one in self._texts:
+            if not one.words <= found_words or one.without_digits not in kinds:
+                continue
+            text, patterns = one.text, self._patterns[one.text]
             at = piece.find(text)
             while at >= 0:
                 start, end = _line_around(lines, at)
@@ -167,39 +235,106 @@ class Scan:
                         hits[start] = (index, line.decode(errors="replace"), match)
                         break
                 at = piece.find(text, max(end, at + 1))
+        lower = kinds.lower()
+        words = [word for word in _LOOKS_WRONG if word in lower]
+        lower = lines.lower() if words else b""
         if len(self._first_left_over) < LEFT_OVER_LINES:
-            for start, shown in _first_wrong_lines(lines, hits):
+            for start, shown in _first_wrong_lines(lines, lower, words, hits):
                 kind = _kind(shown)
                 if len(self._first_left_over) < LEFT_OVER_LINES and kind not in self._first_left_over:
                     line_number = number + piece.count(b"\n", 0, start)
                     self._first_left_over[kind] = LogLine(name, line_number, shown)
-        for start, shown in _last_wrong_lines(lines, hits):
+        for start, shown in _last_wrong_lines(lines, lower, words, hits):
             self._last_left_over.append(LogLine(name, number + piece.count(b"\n", 0, start), shown))
         counted, at = 0, 0
         for start in sorted(hits):
             counted += piece.count(b"\n", at, start)
             at = start
             index, line_text, match = hits[start]
-            self._note(index, LogLine(name, number + counted, _shown(line_text)), line_text, match)
+            below = _below(lines, start, self._entries[index])
+            whole = _shown("; ".join([line_text, *(further.string.strip() for further in below)]))
+            hit = LogLine(name, number + counted, whole)
+            if index not in self._findings:
+                entry = self._entries[index]
+                self._findings[index] = Occurrence(entry, hit, hit, _when(lines, start), entry.role)
+            self._note(self._findings[index], hit, origin_of(line_text), match)
+            for further in below:
+                self._name_places(self._findings[index], further, Origin())
 
-    def _note(self, index: int, line: LogLine, text: str, match: re.Match[str]) -> None:
-        found = self._findings.get(index)
-        if found is None:
-            found = self._findings[index] = Occurrence(self._entries[index], line, line)
+    def _note(self, found: Occurrence, line: LogLine, origin: Origin, match: re.Match[str]) -> None:
         found.count += 1
         found.last = line
-        origin = origin_of(text)
+        self._name_places(found, match, origin)
+
+    def _name_places(self, found: Occurrence, match: re.Match[str], origin: Origin) -> None:
         groups = match.groupdict()
         host = groups.get("host") if self._node is None else None
         if host is None and not found.entry.about_others:
             host = origin.host if self._node is None else self._node or None
-        rank = int(groups["rank"]) if groups.get("rank") else origin.rank
+        ranks = {int(one) for one in _RANK_NUMBER.findall(groups.get("rank") or groups.get("ranks") or "")}
+        if not ranks and origin.rank is not None:
+            ranks = {origin.rank}
+        gpu = groups.get("gpu") or origin.gpu
         if host is not None and len(found.hosts) < PLACES_KEPT:
             found.hosts.setdefault(host)
-        if rank is not None and len(found.ranks) < PLACES_KEPT:
-            found.ranks.add(rank)
-        if origin.gpu is not None and len(found.gpus) < PLACES_KEPT:
-            found.gpus.setdefault(origin.gpu)
+        if len(found.ranks) < PLACES_KEPT:
+            found.ranks |= ranks
+        if gpu is not None and len(found.gpus) < PLACES_KEPT:
+            found.gpus.setdefault(gpu)
+
+
+def _in_time(found: list[Occurrence]) -> list[Occurrence]:
+    """Return findings in the order of their time stamps; those without one keep their places."""
+    stamped = iter(sorted((one for one in found if one.when is not None), key=lambda one: one.when or 0.0))
+    return [one if one.when is None else next(stamped) for one in found]
+
+
+def _is_before(one: Occurrence, other: Occurrence) -> bool:
+    """Return whether an error was logged before another, by its place in one file, else by the stamps."""
+    if one.first.file == other.first.file:
+        return one.first.number < other.first.number
+    if one.when is None or other.when is None:
+        return False
+    return 0 <= other.when - one.when <= _ONE_FAILURE_S
+
+
+def _below(lines: bytes, start: int, entry: KnownError) -> list[re.Match[str]]:
+    """Return the matches of the lines below a hit that belong to it."""
+    found: list[re.Match[str]] = []
+    pattern = entry.compiled_below
+    while pattern is not None and len(found) < _LINES_BELOW:
+        start = lines.find(b"\n", start) + 1
+        if not start:
+            break
+        end = lines.find(b"\n", start)
+        line = lines[start : len(lines) if end < 0 else end][: 2 * WINDOW_CHARACTERS]
+        match = pattern.search(line.decode(errors="replace"))
+        if match is None:
+            break
+        found.append(match)
+    return found
+
+
+def _when(lines: bytes, start: int) -> float | None:
+    """Return the time of a line, or of the nearest line before it that has a stamp."""
+    for _ in range(_LINES_BEFORE):
+        when = wall_clock(lines[start : start + _STAMP_CHARACTERS].decode(errors="replace"))
+        if when is not None or not start:
+            return when
+        start = lines.rfind(b"\n", 0, start - 1) + 1
+    return None
+
+
+def _words(kinds: bytes) -> set[bytes]:
+    """Return the words of a text, found in parts that end at a blank, because each word is an object of its own."""
+    words: set[bytes] = set()
+    at = 0
+    while at < len(kinds):
+        end = kinds.find(b" ", at + _PART_BYTES)
+        end = len(kinds) if end < 0 else end
+        words.update(_WORD.findall(kinds, at, end))
+        at = end
+    return words
 
 
 def _line_around(lines: bytes, at: int) -> tuple[int, int]:
@@ -212,11 +347,12 @@ def _line_around(lines: bytes, at: int) -> tuple[int, int]:
     return lines.rfind(b"\n", 0, at) + 1, len(lines) if end < 0 else end
 
 
-def _first_wrong_lines(lines: bytes, explained: Container[int]) -> list[tuple[int, str]]:
+def _first_wrong_lines(
+    lines: bytes, lower: bytes, words: Sequence[bytes], explained: Container[int]
+) -> list[tuple[int, str]]:
     """Return start and text of the first lines that look like errors and are not explained, one of each kind."""
-    lower = lines.lower()
     found: dict[int, str] = {}
-    for word in _LOOKS_WRONG:
+    for word in words:
         at = lower.find(word)
         kinds: set[str] = set()
         for _ in range(_LINES_TRIED):
@@ -231,11 +367,12 @@ def _first_wrong_lines(lines: bytes, explained: Container[int]) -> list[tuple[in
     return sorted(found.items())
 
 
-def _last_wrong_lines(lines: bytes, explained: Container[int]) -> list[tuple[int, str]]:
+def _last_wrong_lines(
+    lines: bytes, lower: bytes, words: Sequence[bytes], explained: Container[int]
+) -> list[tuple[int, str]]:
     """Return start and text of the last lines that look like errors and are not explained."""
-    lower = lines.lower()
     found: dict[int, str] = {}
-    for word in _LOOKS_WRONG:
+    for word in words:
         at, kept = lower.rfind(word), 0
         for _ in range(_LINES_TRIED):
             if at < 0 or kept == LEFT_OVER_LINES:

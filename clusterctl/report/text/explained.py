@@ -48,7 +48,7 @@ def to_document(
         findings=tuple(
             KnownError(
                 id=finding.entry.id,
-                role=finding.entry.role,
+                role=finding.role,
                 tool=finding.entry.tool,
                 count=finding.count,
                 first=_line(finding.first),
@@ -66,7 +66,7 @@ def to_document(
             for finding in found
         ),
         unexplained=tuple(_line(line) for line in left_over),
-        summary={role: sum(f.entry.role is role for f in found) for role in ErrorRole},
+        summary={role: sum(f.role is role for f in found) for role in ErrorRole},
     ).document()
 
 
