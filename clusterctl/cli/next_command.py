@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from clusterctl.cli import console
 
 if TYPE_CHECKING:
-    from clusterctl.report.text.next_step import NextStep, Way
+    from clusterctl.report.text.next_step import Way
+    from clusterctl.report.view import NextStep
 
 
 def say(command: str, why: str = "") -> None:
     """Print one next command to stderr."""
-    from clusterctl.report.text.next_step import NextStep
+    from clusterctl.report.view import NextStep
 
     say_all((NextStep(command, why),))
 

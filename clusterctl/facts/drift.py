@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from clusterctl.facts.comparable import ABSENT, FAMILIES, MEMORY, PARAMETER, Comparable, comparable
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.grouping import grouped
-from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 
 MEMORY_TOLERANCE = 0.04
@@ -217,18 +216,3 @@ def _vote(label: str, nodes: Mapping[str, Comparable]) -> list[Deviation]:
         )
         for value, _ in counts
     ]
-
-
-def _words(deviation: Deviation) -> str:
-    said = f"{deviation.fact} {deviation.value}, others {deviation.others}"
-    return f"{said} (no majority)" if deviation.tie else said
-
-
-def render(deviations: Iterable[Deviation], names: Iterable[str]) -> str:
-    """Return one line for a single deviation, else one line for each; ``names`` are the nodes that were compared."""
-    found = list(deviations)
-    odd = {name for deviation in found for name in deviation.nodes}
-    fine = [name for name in names if name not in odd]
-    parts = [f"{nodeset.fold(fine)} ok"] if fine else []
-    parts += [f"{nodeset.fold(deviation.nodes)}: {_words(deviation)}" for deviation in found]
-    return ("; " if len(found) == 1 else "\n").join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from clusterctl.documents import check
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from clusterctl.transport.base import Failure, HostMap
 
 
-def exit_code(result: dict[str, Any], nodes: int) -> int:
-    """Return 0, 1 or 5 for a ``clusterctl.check/1`` document."""
-    summary = result["summary"]
-    if summary["unreachable"] == nodes:
+def exit_code(result: check.Check) -> int:
+    """Return 0, 1 or 5 for a check."""
+    summary = result.summary
+    if summary.unreachable == len(result.nodes):
         return 5
-    return 1 if summary["unmet"] or summary["unknown"] or summary["unreachable"] else 0
+    return 1 if summary.unmet or summary.unknown or summary.unreachable else 0
 
 
 def verdict_part(verdict: Decision) -> check.Verdict:
@@ -56,7 +56,7 @@ def _node_counts(verdicts: HostMap[tuple[Decision, ...]]) -> check.NodeCounts:
 
 def document_of(
     verdicts: HostMap[tuple[Decision, ...]], deviations: tuple[Deviation, ...] = ()
-) -> dict[str, Any]:
+) -> check.Check:
     """Return the verdicts and the drift of all nodes as a ``clusterctl.check/1`` document."""
     from clusterctl.documents import check
     from clusterctl.transport.base import Failure
@@ -82,7 +82,7 @@ def document_of(
             for one in deviations
         ),
         ready_to_launch=ready_part(verdicts),
-    ).document()
+    )
 
 
 def ready_part(verdicts: HostMap[tuple[Decision, ...]]) -> check.ReadyToLaunch | None:

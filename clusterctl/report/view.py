@@ -5,7 +5,7 @@ A module of ``clusterctl.views`` makes a view of a result. ``report.text`` and `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -104,6 +104,8 @@ class Item:
     about: str = ""
     """The row or requirement; pages add its ``title``."""
     title: str = ""
+    details: Table | None = None
+    """The values behind it, which pages open at a click."""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -111,6 +113,14 @@ class Item:
         said = ": ".join(one for one in (self.nodes, self.about, self.said) if one)
         first = f"{self.word:7}  {said}" if self.word else said
         return tuple(one.replace("\n", "\n    ") for one in (first, *(f"    {why}" for why in self.why)))
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """A command to type next and what it does, in words for a shell comment."""
+
+    command: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +148,9 @@ class Block:
     topology: TopologySection | None = None
     texts: tuple[tuple[str, str], ...] = ()
     """Names of long texts, which open at a click, and the texts."""
+    steps: tuple[NextStep, ...] = ()
+    limit: int = 0
+    """The most items and rows of a table that a terminal shows; 0: all."""
     on_page: bool = True
     on_terminal: bool = True
     apart: bool = False
@@ -157,6 +170,7 @@ class Block:
             or self.strips
             or self.topology
             or self.texts
+            or self.steps
         )
 
 
@@ -211,7 +225,8 @@ class Metric:
 class View:
     """One result: its run, its verdict in a word and in a sentence, its main figures, its failures, and its blocks.
 
-    ``suites``, ``metrics`` and ``lines`` are what CI servers, monitoring systems and spreadsheets read of it.
+    ``suites``, ``metrics`` and ``lines`` are what CI servers, monitoring systems and spreadsheets read of it; they are
+    made when a file of that form is written.
     """
 
     title: str
@@ -223,9 +238,9 @@ class View:
     tone: Tone = Tone.PLAIN
     tiles: tuple[Tile, ...] = ()
     failures: tuple[Fault, ...] = ()
-    suites: tuple[Suite, ...] = ()
-    metrics: tuple[Metric, ...] = ()
-    lines: tuple[Mapping[str, object], ...] = ()
+    suites: Callable[[], Iterable[Suite]] = tuple
+    metrics: Callable[[], Iterable[Metric]] = tuple
+    lines: Callable[[], Iterable[Mapping[str, object]]] = tuple
     """The figures by column, one line for each message size or point."""
     variants: tuple[str, ...] = ()
     """The names of the compared variants."""

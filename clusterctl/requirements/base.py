@@ -57,12 +57,6 @@ class Decision:
             return None
         return Owner.BOOTSTRAP if self.steps or self.follows else Owner.YOU
 
-    @property
-    def full_reason(self) -> str:
-        """Return the reason, with the reason why there is no step."""
-        why = self.no_step if self.owner is Owner.YOU else ""
-        return f"{self.reason}; no step: {why}" if why else self.reason
-
 
 SWITCHED_OFF = "switched_off_by"
 """The name of the evidence that holds the key of the inventory that switches a requirement off."""

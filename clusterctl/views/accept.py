@@ -102,8 +102,8 @@ def view(found: Accept) -> View:
         sentence=_sentence(found),
         tiles=tuple(_tiles(found)),
         blocks=tuple(one for one in blocks if not one.is_empty),
-        suites=tuple(_suites(found)),
-        metrics=tuple(_metrics(found)),
+        suites=lambda: _suites(found),
+        metrics=lambda: _metrics(found),
     )
 
 

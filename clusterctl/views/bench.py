@@ -79,9 +79,9 @@ def view(record: Record, *, for_page: bool = False) -> View:
         how=_measured(record),
         blocks=tuple(one for one in blocks if not one.is_empty),
         variants=tuple(one.name for one in result.variants),
-        suites=(Suite(f"{summary.benchmark}.{summary.run}", tuple(_cases(record))),),
-        metrics=tuple(_metrics(record, labels)),
-        lines=tuple(_lines(record)),
+        suites=lambda: (Suite(f"{summary.benchmark}.{summary.run}", tuple(_cases(record))),),
+        metrics=lambda: _metrics(record, labels),
+        lines=lambda: _lines(record),
         series=str(tuple(labels.items())),
     )
 
@@ -92,15 +92,15 @@ def _monitored(views: Iterable[View]) -> Iterator[Metric]:
     for one in views:
         newest.setdefault(one.series, one)
     for one in newest.values():
-        yield from one.metrics
+        yield from one.metrics()
 
 
 def form(name: Form, views: Sequence[View]) -> str:
     """Return the views, given newest first, as a file of this form."""
     if name == "csv":
-        return csv.render(COLUMNS, (line for one in views for line in one.lines))
+        return csv.render(COLUMNS, (line for one in views for line in one.lines()))
     if name == "junit":
-        return junit.render("clusterctl bench", (suite for one in views for suite in one.suites))
+        return junit.render("clusterctl bench", (suite for one in views for suite in one.suites()))
     return prometheus.render(_monitored(views))
 
 

@@ -13,9 +13,9 @@ from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.text import of_view
 from clusterctl.report.text.failures import fault_lines
-from clusterctl.report.text.next_step import NextStep
 from clusterctl.report.text.run_list import named, said
 from clusterctl.report.text.table import columns
+from clusterctl.report.view import NextStep
 from clusterctl.results.record import Record
 from clusterctl.views import bench, locate
 

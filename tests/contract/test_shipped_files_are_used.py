@@ -22,6 +22,7 @@ from sample_fleet import sample_fleet
 
 from clusterctl import resources
 from clusterctl.apply import script
+from clusterctl.cli.check import output
 from clusterctl.cli.render.app import app
 from clusterctl.containers import files as containers_files
 from clusterctl.containers import keys as containers_keys
@@ -29,7 +30,6 @@ from clusterctl.errors import InventoryError
 from clusterctl.inventory import load, schema
 from clusterctl.lab import node_engine, recipe
 from clusterctl.plan.model import NodePlan
-from clusterctl.report.html import fleet_page
 from clusterctl.report.html import of_view as html
 from clusterctl.requirements import rendering
 from clusterctl.requirements.catalog import ALL
@@ -68,7 +68,7 @@ def _reports() -> None:
     for page in (
         bench_views.page(one),
         bench_views.page(slow_rank_training()),
-        fleet_page.render(sample_fleet(8).document, checked_at="", following=()),
+        html.render(output.view(sample_fleet(8), (), for_page=True)),
         bench_views.compared_page(one, other),
         html.render(accept.view(sample_acceptance())),
         locate_documents.page(locate_documents.document(4)),

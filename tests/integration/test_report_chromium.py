@@ -15,9 +15,10 @@ from sample_fleet import sample_fleet
 from topology_documents import four_nodes
 
 from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.cli.check import output
 from clusterctl.documents.evidence import GpuDirectNode
-from clusterctl.report.html import fleet_page
-from clusterctl.report.text.next_step import NextStep
+from clusterctl.report.html import of_view as html
+from clusterctl.report.view import NextStep
 from clusterctl.trust import gpudirect
 
 LONG = "a-node-with-a-name-as-long-as-cloud-providers-make-them-0123456789.internal.example.com"
@@ -96,11 +97,7 @@ def among_neighbours():
 
 
 def fleet(count):
-    return fleet_page.render(
-        sample_fleet(count).document,
-        checked_at="2026-11-24 09:00:00 UTC",
-        following=[NextStep("clusterctl x")],
-    )
+    return html.render(output.view(sample_fleet(count), [NextStep("clusterctl x")], for_page=True))
 
 
 def with_topology():

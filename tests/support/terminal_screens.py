@@ -55,12 +55,13 @@ font-size: {char_height}px; line-height: {line_height}px; }}
 
 def check(columns: int = COLUMNS) -> str:
     """Return ``clusterctl check`` of eight GPU nodes."""
-    from clusterctl.cli.check.output import text
+    from clusterctl.cli.check.output import view
+    from clusterctl.report.text import of_view
     from clusterctl.report.text.next_step import Way, after_check
 
     judged = sample_fleet(8)
     following = list(after_check(judged.verdicts, Way((INVENTORY,))))
-    said = text(judged, following, every=False, width=columns)
+    said = of_view.render(view(judged, following, for_page=False), columns)
     return _typed(f"clusterctl check {INVENTORY}") + painted(said, "check")
 
 

@@ -164,12 +164,12 @@ def _write_reports(
         from clusterctl.report import junit as written
 
         with reports.of(junit):
-            report_files.write(junit, written.render("clusterctl accept", view.suites))
+            report_files.write(junit, written.render("clusterctl accept", view.suites()))
     if prometheus is not None:
         from clusterctl.report import prometheus as monitored
 
         with reports.of(prometheus):
-            report_files.write(prometheus, monitored.render(view.metrics))
+            report_files.write(prometheus, monitored.render(view.metrics()))
 
 
 def _write_hostfile(path: Path, inventory: Inventory, found: Accept) -> None:

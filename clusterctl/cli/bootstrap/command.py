@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from clusterctl.cli.session import Session
     from clusterctl.documents import steps
     from clusterctl.inventory.model import Inventory, Node
-    from clusterctl.report.text.next_step import NextStep, Way
+    from clusterctl.report.text.next_step import Way
+    from clusterctl.report.view import NextStep
     from clusterctl.rundir import RunDir
     from clusterctl.transport.base import Failure
     from clusterctl.transport.kept import Kept
@@ -228,7 +229,8 @@ def _following(
 ) -> Iterator[NextStep]:
     """Yield how the work continues: the same command, the rest of the run, or what follows the verdicts."""
     from clusterctl.inventory import nodeset
-    from clusterctl.report.text.next_step import NextStep, after_bootstrap
+    from clusterctl.report.text.next_step import after_bootstrap
+    from clusterctl.report.view import NextStep
 
     if result is None:
         if prepared.busy and not dry_run:
@@ -372,6 +374,7 @@ def _text(
     A run that applied nothing has only the plan, which was printed.
     """
     from clusterctl.cli.check.output import folded
+    from clusterctl.report.check_document import ready_part
     from clusterctl.report.text.failures import failure_lines, step_lines
     from clusterctl.report.text.next_step import ready_line
     from clusterctl.report.text.wrapping import wrapped_message
@@ -393,7 +396,14 @@ def _text(
         "" if seen else folded(result.verdicts, console.width()),
         wrapped_message("\n".join([*step_lines(told), *failure_lines(new)]), console.width()),
         "\n".join(
-            filter(None, (last_line(document, result), ready_line(document), f"run folder: {run.path}"))
+            filter(
+                None,
+                (
+                    last_line(document, result),
+                    ready_line(ready_part(result.verdicts)),
+                    f"run folder: {run.path}",
+                ),
+            )
         ),
     ]
     return "\n" + "\n\n".join(filter(None, blocks))

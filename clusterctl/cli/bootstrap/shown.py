@@ -37,10 +37,13 @@ class Shown:
 
     def first(self, prepared: Prepared, permits: permits_of.Permits) -> None:
         """Show the plan of the first round, what it leaves, what is missing on nodes, and last the plan's size."""
-        from clusterctl.report.text import check as check_table
+        from clusterctl.cli.check.output import folded
+        from clusterctl.report.text import of_view
         from clusterctl.report.text import plan as plan_text
         from clusterctl.report.text.failures import failure_lines, rootless_lines
         from clusterctl.report.text.wrapping import wrapped_message
+        from clusterctl.report.view import View
+        from clusterctl.views.check import not_planned
 
         changing = [node.node for node in prepared.plan.nodes if node.steps]
         rootless = rootless_lines(prepared.facts.values_by_node, prepared.verdicts.values_by_node, changing)
@@ -55,11 +58,10 @@ class Shown:
         self.work = plan_text.work_of(nodes)
         blocks = [plan_text.blocks(nodes, width), *permits_of.outlook(prepared, permits)]
         if prepared.plan.is_empty:
-            blocks.append(
-                check_table.folded(type(prepared.verdicts)(prepared.verdicts.values_by_node), width)
-            )
+            blocks.append(folded(type(prepared.verdicts)(prepared.verdicts.values_by_node), width))
         else:
-            blocks.append(check_table.not_planned(prepared.verdicts, width))
+            left = (not_planned(prepared.verdicts),)
+            blocks.append(of_view.render(View("", left), width))
         blocks.append(wrapped_message(missing, width))
         if prepared.plan.nodes:
             size = [*batches(prepared), *plan_text.disturbed(nodes), f"Plan: {plan_text.size_of(nodes)}"]

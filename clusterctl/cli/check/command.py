@@ -62,6 +62,7 @@ def check(
     from clusterctl.cli import draining
     from clusterctl.cli.check.run import Contact, replayed
     from clusterctl.errors import UsageError
+    from clusterctl.report.text import of_view
     from clusterctl.report.text.next_step import after_check
     from clusterctl.rundir import default_root
 
@@ -86,7 +87,8 @@ def check(
     way = next_command.way(inventory, limit, only, skip, runs=runs, is_local=judged.this_machine)
     # A recording may be of nodes that this machine cannot reach.
     following = list(after_check(judged.verdicts, way if replay is None else None))
-    output.CheckReports(junit, prometheus, html).write(judged, following, strict=strict)
+    view = output.view(judged, following, every=every, strict=strict, for_page=html is not None)
+    output.CheckReports(junit, prometheus, html).write(view)
     if as_json:
         from clusterctl.cli.session import say_failures, say_without_root
 
@@ -94,11 +96,11 @@ def check(
         say_failures(judged.verdicts.failures)
         say_without_root(judged.facts, judged.verdicts)
     else:
-        console.data(output.text(judged, following, every=every, width=console.width()), look="check")
+        console.data(of_view.render(view, console.width()), look="check")
     if html is not None:
         console.talk(f"report: {html}")
     if judged.run is not None:
         draining.apply(drain, draining.of_check(judged.verdicts), judged.run, as_json=as_json)
         console.talk(f"run folder: {runs / judged.run}")
-    code = exit_code(judged.document, len(judged.verdicts))
-    raise typer.Exit(1 if strict and judged.deviations and code == 0 else code)
+    code = exit_code(judged.checked)
+    raise typer.Exit(1 if strict and judged.checked.drift and code == 0 else code)

@@ -12,7 +12,7 @@ from clusterctl.cli.terminal import interrupt
 from clusterctl.report.check_document import document_of
 
 if TYPE_CHECKING:
-    from clusterctl.facts.drift import Deviation
+    from clusterctl.documents.check import Check
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.facts.recording.record import Recorder
     from clusterctl.inventory.model import Inventory
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Hold a fleet's facts, verdicts and drift, and the verdicts and drift as a document."""
+    """Hold a fleet's facts and verdicts, and the verdicts and the drift as a document, typed and as JSON."""
 
     facts: HostMap[NodeFacts]
     verdicts: HostMap[tuple[Decision, ...]]
-    deviations: tuple[Deviation, ...]
+    checked: Check
     document: dict[str, Any]
     this_machine: bool = False
     """Whether no inventory was given or found, so that the only node is this machine."""
@@ -58,9 +58,8 @@ def judge_fleet(
         "its facts",
         lambda name, _: judge.judge_node(fleet.facts[name], inventory.node(name), only, skip, fleet=fleet),
     )
-    deviations = drift(facts.values_by_node, inventory.nodes, compared.values_by_node)
-    this_machine = inventory.source is None
-    return Judged(facts, verdicts, deviations, document_of(verdicts, deviations), this_machine)
+    checked = document_of(verdicts, drift(facts.values_by_node, inventory.nodes, compared.values_by_node))
+    return Judged(facts, verdicts, checked, checked.document(), inventory.source is None)
 
 
 @dataclass(frozen=True, slots=True)

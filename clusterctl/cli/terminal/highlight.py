@@ -30,13 +30,10 @@ THEME = Theme(
 
 # The status at the beginning of each row of verdicts, and the counts below them.
 _VERDICTS = (
-    r"\A(?P<heading>[^\n]+)(?=\n(?:status  |met: |not-applicable: ))",
+    r"(?m)^(?P<heading>Checked [^:]*)(?=: )",
     r"(?m)^(?P<faint>status +requirement .*)$",
     r"(?m)^(?:(?P<bad>unmet|unreachable)|(?P<doubtful>unknown|warning|drift)|(?P<good>met))(?=[ :(])",
     r"(?m)^(?P<faint>not-applicable)(?=[ :])",
-    r"(?m)^Checked .*?: (?P<bad>[1-9]\d* unmet)?",
-    r"(?m)^Checked .*(?P<doubtful>\b[1-9]\d* unknown)",
-    r"(?m)^Checked .*(?P<bad>\b[1-9]\d* unreachable)",
     r"(?m)^(?P<name>Next)(?=: )",
     r"(?m)^(?:Next: .*? | +)(?P<faint> # .*)$",
     r"(?m)^ +(?P<name>hint)(?=: )",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import jinja2
@@ -10,8 +11,8 @@ from markupsafe import Markup
 
 from clusterctl import __version__, resources
 from clusterctl.report.html import chart, strip, topology_picture
-from clusterctl.report.text.table import noise_share, size
-from clusterctl.report.view import TONES, Cell, Head
+from clusterctl.report.text.next_step import next_lines
+from clusterctl.report.view import Cell, Head, NextStep
 from clusterctl.visible import visible
 
 
@@ -34,20 +35,23 @@ def render(template: str, **values: Any) -> str:
         "draw": chart.draw,
         "swatch": chart.swatch,
         "strip": strip.draw,
+        "commands": commands,
         "topology": topology_picture.draw,
         "chain": topology_picture.chain,
-        "noise": noise_share,
-        "size": size,
         "classes": classes,
-        "figure": figure,
         "breakable": breakable,
     }
-    environment.globals |= {"whisker": chart.whisker, "tones": TONES}
+    environment.globals |= {"whisker": chart.whisker}
     style = Markup(resources.text("templates", "report", "style.css"))
     try:
         return environment.get_template(template).render(style=style, version=__version__, **values)
     except jinja2.UndefinedError as error:
         raise LookupError(str(error)) from error
+
+
+def commands(steps: Sequence[NextStep]) -> list[str]:
+    """Return the commands to type next, each with its purpose as a shell comment."""
+    return [line.removeprefix("Next: ") for line in next_lines(steps)]
 
 
 def breakable(text: str) -> Markup:
@@ -58,8 +62,3 @@ def breakable(text: str) -> Markup:
 def classes(cell: Cell, head: Head) -> str:
     """Return the style sheet's classes of a cell in a column."""
     return " ".join(word for word in ("word" if head.words else "", cell.tone.value, cell.shade) if word)
-
-
-def figure(value: float | None, digits: int = 2) -> str:
-    """Return a number for a table cell; ``-`` for None."""
-    return "-" if value is None else f"{value:.{digits}f}"

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from clusterctl.report.view import NextStep
 from clusterctl.requirements.base import Owner, Status
 from clusterctl.requirements.launch_ready import launch_ready
 from clusterctl.wording import counted
 
 if TYPE_CHECKING:
+    from clusterctl.documents.check import ReadyToLaunch
     from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import HostMap
-
-
-@dataclass(frozen=True, slots=True)
-class NextStep:
-    """A command to type, and what it is for."""
-
-    command: str
-    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,21 +113,14 @@ def next_lines(steps: Iterable[NextStep], width: int | None = None) -> Iterator[
         )
 
 
-def ready_line(document: Mapping[str, Any]) -> str | None:
-    """Return in one line whether the nodes of a document of check or bootstrap can launch; None if unknown."""
-    found = document.get("ready_to_launch")
+def ready_line(found: ReadyToLaunch | None) -> str | None:
+    """Return in one line whether the nodes can launch; None if unknown."""
     if found is None:
         return None
-    fixable, why = found["bootstrap"], []
-    others = [name for name in found["missing"] if name not in fixable]
-    if fixable:
-        why.append(f"bootstrap fixes {', '.join(fixable)}")
-    if others:
-        why.append(f"left to you: {', '.join(others)}")
-    if found["unreachable"]:
-        why.append(f"{counted(found['unreachable'], 'node')} unreachable")
-    if found["switched_off"]:
-        why.append(f"switched off: {', '.join(found['switched_off'])}")
-    if found["not_checked"]:
-        why.append(f"not checked: {', '.join(found['not_checked'])}")
-    return f"ready to launch: {'yes' if found['ready'] else 'no'}" + (f" ({'; '.join(why)})" if why else "")
+    others = [name for name in found.missing if name not in found.bootstrap]
+    why = [f"bootstrap fixes {', '.join(found.bootstrap)}"] if found.bootstrap else []
+    why += [f"left to you: {', '.join(others)}"] if others else []
+    why += [f"{counted(found.unreachable, 'node')} unreachable"] if found.unreachable else []
+    why += [f"switched off: {', '.join(found.switched_off)}"] if found.switched_off else []
+    why += [f"not checked: {', '.join(found.not_checked)}"] if found.not_checked else []
+    return f"ready to launch: {'yes' if found.ready else 'no'}" + (f" ({'; '.join(why)})" if why else "")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeVar
 
-from clusterctl.report.text.table import columns, halves_above
+from clusterctl.report.text.next_step import next_lines
+from clusterctl.report.text.table import columns, halves_above, words
 from clusterctl.report.text.wrapping import wrapped_message
 from clusterctl.report.view import Block, Table, View
+
+T = TypeVar("T")
 
 
 def render(view: View, width: int | None = None) -> str:
@@ -20,18 +25,33 @@ def render(view: View, width: int | None = None) -> str:
 
 def _lines(block: Block, width: int | None) -> Iterator[str]:
     before = (block.before,) if block.before else ()
-    above = (*before, *block.lines, *(line for one in block.items for line in one.lines))
+    items, left_out = _first(block.items, block.limit)
+    above = (*before, *block.lines, *(line for one in items for line in one.lines), *left_out)
     yield from (wrapped_message(one, width) for one in above)
-    yield from (_table(one) for one in (*block.tables, *block.closed))
+    for one in (*block.tables, *block.closed):
+        rows, left_out = _first(one.rows, block.limit)
+        yield from (*_table(replace(one, rows=rows), width), *left_out)
     yield from (wrapped_message(one, width) for one in block.after)
+    yield from next_lines(block.steps, width)
 
 
-def _table(table: Table) -> str:
-    """Return the columns that a terminal shows."""
-    shown = table.on_terminal()
-    text = columns(
-        [head.text for head in shown.heads],
-        [[cell.terminal or cell.text for cell in row] for row in shown.rows],
-        left=[index for index, head in enumerate(shown.heads) if head.words],
+def _first(found: tuple[T, ...], limit: int) -> tuple[tuple[T, ...], tuple[str, ...]]:
+    """Return what is shown, and a line on the rest, which is never that of one only."""
+    more = len(found) - limit
+    return (
+        (found[:limit], (f"... and {more} more (--json has them all)",))
+        if limit and more > 1
+        else (found, ())
     )
-    return halves_above(text, *shown.groups) if shown.groups else text
+
+
+def _table(table: Table, width: int | None) -> Iterator[str]:
+    """Yield the columns that a terminal shows."""
+    shown = table.on_terminal()
+    heads = [head.text for head in shown.heads]
+    rows = [[cell.terminal or cell.text for cell in row] for row in shown.rows]
+    if all(head.words for head in shown.heads):
+        yield from words(heads, rows, width)
+        return
+    text = columns(heads, rows, left=[index for index, head in enumerate(shown.heads) if head.words])
+    yield halves_above(text, *shown.groups) if shown.groups else text

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+_LEAST_WORDS = 34
+"""A narrower column of reasons is hard to read; then reasons go below their rows."""
+_LEAST_NAMES = 20
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -38,6 +41,37 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequ
         ).rstrip()
         for row in cells
     )
+
+
+def words(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
+    """Yield left-aligned columns; the last one wraps below itself, or below the row if it would become too narrow."""
+    cells = [list(heads), *[list(row) for row in rows]]
+    sizes = [max(len(row[column]) for row in cells) for column in range(len(heads) - 1)]
+    if width is not None and sizes:
+        # One long list of nodes must not take the place of all reasons: its row continues below.
+        sizes[-1] = min(sizes[-1], max(width // 4, _LEAST_NAMES))
+    indent = sum(sizes) + 2 * len(sizes)
+    if width is not None and width - indent < min(_LEAST_WORDS, max(len(row[-1]) for row in cells)):
+        indent = min(4, max(0, width - _LEAST_WORDS))
+        cells[0] = [*heads[:-1], ""]
+    for row in cells:
+        yield from _line(row, sizes, indent, width)
+
+
+def _line(row: Sequence[str], sizes: Sequence[int], indent: int, width: int | None) -> Iterator[str]:
+    start = "".join(cell.ljust(size + 2) for cell, size in zip(row, sizes, strict=False))
+    if width is None or (len(start) <= indent and indent + len(row[-1]) <= width):
+        yield (start + row[-1]).rstrip()
+        return
+    parts = textwrap.wrap(row[-1], max(width - indent, 20), break_long_words=False, break_on_hyphens=False)
+    if not parts:
+        yield start.rstrip()
+        return
+    if len(start) > indent:
+        yield start.rstrip()
+        start = " " * indent
+    yield start + parts[0]
+    yield from (" " * indent + part for part in parts[1:])
 
 
 def halves_above(table: str, first: str, second: str) -> str:

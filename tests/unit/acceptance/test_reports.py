@@ -101,14 +101,14 @@ def test_every_threshold_on_the_screen_has_its_source():
 
 
 def test_junit_counts_failures_errors_and_warnings():
-    root = ElementTree.fromstring(junit.render("clusterctl accept", accept.view(FOUND).suites))
+    root = ElementTree.fromstring(junit.render("clusterctl accept", accept.view(FOUND).suites()))
     assert (root.get("failures"), root.get("errors")) == ("2", "2")
     disk = root.find("testsuite[@name='gpu02']/testcase[@name='disk']/system-out")
     assert disk is not None and disk.text is not None and disk.text.startswith("warning: read_mb_per_s")
 
 
 def test_prometheus_has_a_sample_for_each_value():
-    lines = prometheus.render(accept.view(FOUND).metrics).splitlines()
+    lines = prometheus.render(accept.view(FOUND).metrics()).splitlines()
     assert 'clusterctl_accept_node{node="gpu03"} 0' in lines
     assert 'clusterctl_accept_row{node="gpu03",row="gpu-gemm",status="fail"} 1' in lines
     assert sum(line.startswith("clusterctl_accept_value{") for line in lines) == 7 * 8 + 6
@@ -166,7 +166,7 @@ def test_every_report_is_made_of_values_and_limits_without_bounds(seed):
     page = html.render(accept.view(found))
     assert "<svg" in page and all(node.name in page for node in nodes)
     assert "FAIL     gpu05: kernel-log: GPU 6: Xid 79" in on_screen(found)
-    root = ElementTree.fromstring(junit.render("clusterctl accept", accept.view(found).suites))
+    root = ElementTree.fromstring(junit.render("clusterctl accept", accept.view(found).suites()))
     assert len(root.findall("testsuite")) == len(nodes)
-    lines = prometheus.render(accept.view(found).metrics).splitlines()
+    lines = prometheus.render(accept.view(found).metrics()).splitlines()
     assert 'clusterctl_accept_node{node="gpu03"} 0' in lines

@@ -14,15 +14,27 @@ from hypothesis import strategies as st
 from clusterctl.facts import gather
 from clusterctl.facts.base import Reading, ReadStatus, Sections
 from clusterctl.facts.comparable import comparable
-from clusterctl.facts.drift import drift, render
+from clusterctl.facts.drift import drift
 from clusterctl.facts.model.devices import GpuDriver, Link, Pci, PciDevice
 from clusterctl.facts.model.fabric import Interface, RdmaDevice, RdmaPort
 from clusterctl.facts.model.host import Limit, RootAccess
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.model.services import Package, Unit
+from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 from clusterctl.report.check_document import document_of
 from clusterctl.transport.base import HostMap
+
+
+def render(deviations, names):
+    """Return one line for a single deviation, else one line for each, and which nodes have none."""
+    odd = {name for one in deviations for name in one.nodes}
+    fine = [name for name in names if name not in odd]
+    parts = [f"{nodeset.fold(fine)} ok"] if fine else []
+    for one in deviations:
+        said = f"{nodeset.fold(one.nodes)}: {one.fact} {one.value}, others {one.others}"
+        parts.append(said + (" (no majority)" if one.tie else ""))
+    return ("; " if len(deviations) == 1 else "\n").join(parts)
 
 
 def _gpu(number: int, device: str = "2335") -> PciDevice:
@@ -335,7 +347,7 @@ def test_limits_and_switches_are_said_in_words():
 def test_the_document_says_the_same():
     fleet = _fleet(3)
     fleet["gpu03"] = _nccl(fleet["gpu03"], "2.21")
-    document = document_of(HostMap({}), drift(fleet))["drift"]
+    document = document_of(HostMap({}), drift(fleet)).document()["drift"]
     assert json.loads(json.dumps(document)) == [
         {
             "fact": "NCCL",

@@ -6,24 +6,43 @@ import pytest
 
 from clusterctl.facts.drift import Deviation
 from clusterctl.report.check_document import document_of
-from clusterctl.report.text.check import (
-    DRIFT_LINES,
-    WARNING_LINES,
-    drift_text,
-    folded,
-    not_planned,
-    summary_line,
-    unreachable,
-)
+from clusterctl.report.text import of_view
+from clusterctl.report.view import View
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.steps import EnableUnit
 from clusterctl.transport.base import Failure, FailureKind, HostMap
+from clusterctl.views import check
+from clusterctl.views.check import DRIFT_LINES, WARNING_LINES
 
 MET = Decision("memlock", Status.MET, "unlimited")
 UNMET = Decision("memlock", Status.UNMET, "8192 KiB, not unlimited", {}, ("only in containers",))
 FIXABLE = Decision("docker", Status.UNMET, "stopped", steps=(EnableUnit("Enable it", "docker.service"),))
 UNREAD = Decision("acs", Status.UNKNOWN, "needs root")
 GONE = Failure(FailureKind.REFUSED, "n3 refused the connection")
+
+
+def folded(
+    verdicts: HostMap[tuple[Decision, ...]],
+    width: int | None = None,
+    *,
+    every: bool = False,
+    reasons: bool = True,
+) -> str:
+    blocks = check.blocks_of(document_of(verdicts), every=every, reasons=reasons)
+    return of_view.render(View("", tuple(blocks)), width)
+
+
+def not_planned(verdicts: HostMap[tuple[Decision, ...]]) -> str:
+    return of_view.render(View("", (check.not_planned(verdicts),)))
+
+
+def summary_line(verdicts: HostMap[tuple[Decision, ...]]) -> str:
+    return of_view.render(check.view(document_of(verdicts))).splitlines()[0]
+
+
+def drift_text(deviations: tuple[Deviation, ...]) -> list[str]:
+    lines = of_view.render(check.view(document_of(HostMap({"n1": (MET,)}), deviations))).splitlines()
+    return lines[lines.index("met: memlock") + 2 : -2]
 
 
 def test_one_node_is_one_plain_table_with_the_unmet_first() -> None:
@@ -49,16 +68,16 @@ def test_nodes_that_read_alike_share_a_row_and_the_lost_one_is_apart() -> None:
         "status  fix  requirement  nodes  reason",
         "unmet   you  memlock      n4     8192 KiB, not unlimited",
         "met: memlock (2 of 3 nodes)",
-        "warning: memlock: only in containers [n4]",
+        "warning  n4: memlock: only in containers",
         "",
         "unreachable: n3",
-        "  n3: refused: n3 refused the connection",
+        "n3: refused: n3 refused the connection",
     ]
     assert folded(fleet, every=True).splitlines()[1:5] == [
         "status  fix  requirement  nodes       reason",
         "unmet   you  memlock      n4          8192 KiB, not unlimited",
         "met          memlock      n[1-2] (2)  unlimited",
-        "warning: memlock: only in containers [n4]",
+        "warning  n4: memlock: only in containers",
     ]
     assert folded(fleet, reasons=False).endswith("\n\nunreachable: n3")
 
@@ -80,12 +99,12 @@ def test_a_healthy_fleet_needs_two_lines() -> None:
 
 def test_the_reason_of_an_unreachable_node_cannot_imitate_another_line() -> None:
     lost = Failure(FailureKind.ERROR, "no\nunreachable: n9", "look\nthere")
-    assert unreachable({"n1": lost}).splitlines() == [
+    assert folded(HostMap({"n1": lost})).splitlines() == [
         "unreachable: n1",
-        "  n1: error: no",
-        "      unreachable: n9",
-        "      hint: look",
-        "      there",
+        "n1: error: no",
+        "    unreachable: n9",
+        "    hint: look",
+        "    there",
     ]
 
 
@@ -95,31 +114,29 @@ def test_the_reason_of_an_unreachable_node_breaks_between_words() -> None:
     verdicts: HostMap[tuple[Decision, ...]] = HostMap({"n1": lost})
     assert folded(verdicts, 44).splitlines() == [
         "unreachable: n1",
-        "  n1: error: its host key is not in",
-        "      ~/.ssh/known_hosts",
-        "      hint: run",
-        f"          {command}",
-        "          again",
+        "n1: error: its host key is not in",
+        "    ~/.ssh/known_hosts",
+        "    hint: run",
+        f"        {command}",
+        "        again",
     ]
-    assert folded(verdicts).splitlines()[2] == f"      hint: run {command} again"
+    assert folded(verdicts).splitlines()[2] == f"    hint: run {command} again"
 
 
 def test_the_summary_counts_nodes_and_names_who_acts() -> None:
     fleet = HostMap({"n1": (MET,), "n2": (MET, UNMET), "n3": GONE, "n4": (UNMET, FIXABLE), "n5": (UNREAD,)})
-    assert summary_line(document_of(fleet)) == (
-        "Checked 5 nodes: 2 nodes need a person (n[2,4]); bootstrap fixes docker on n4; "
+    assert summary_line(fleet) == (
+        "Checked 5 nodes: 2 nodes need a person: n[2,4] (memlock); bootstrap fixes docker on n4; "
         "acs is unknown on n5; 1 node is down (n3)"
     )
-    assert summary_line(document_of(HostMap({"n1": (MET,), "n2": (MET,)}))) == (
+    assert summary_line(HostMap({"n1": (MET,), "n2": (MET,)})) == (
         "Checked 2 nodes: all 2 nodes meet every requirement"
     )
-    assert summary_line(document_of(HostMap({"n1": (MET, FIXABLE)}))) == (
-        "Checked 1 node: bootstrap fixes docker"
-    )
-    assert summary_line(document_of(HostMap({"n1": (MET,), "n3": GONE}))) == (
+    assert summary_line(HostMap({"n1": (MET, FIXABLE)})) == ("Checked 1 node: bootstrap fixes docker")
+    assert summary_line(HostMap({"n1": (MET,), "n3": GONE})) == (
         "Checked 2 nodes: 1 node meets every requirement; 1 node is down (n3)"
     )
-    assert summary_line(document_of(HostMap({"n1": GONE}))) == "Checked 1 node: 1 node is down (n1)"
+    assert summary_line(HostMap({"n1": GONE})) == "Checked 1 node: 1 node is down (n1)"
 
 
 def test_a_person_comes_before_bootstrap_and_hardware_before_other_faults() -> None:
@@ -177,7 +194,7 @@ def test_a_thousand_nodes_with_a_thousand_reasons_stay_on_a_page() -> None:
     assert len(lines) < 17 * 9 + WARNING_LINES + 5
     assert all(len(line) <= 120 for line in lines[1:])
     assert any("more different answers" in line for line in lines)
-    assert any("more different warnings" in line for line in lines)
+    assert lines[-1] == "... and 16980 more (--json has them all)"
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
@@ -206,11 +223,10 @@ def test_nobody_answered() -> None:
 
 
 def test_drift_is_a_short_section_or_none() -> None:
-    assert drift_text((), ["n1"]) == ""
-    names = [f"gpu{i:02d}" for i in range(1, 33)]
-    one = drift_text((Deviation("NCCL", "2.21", "2.27", ("gpu32",)),), names)
-    assert one.splitlines()[1] == "  gpu[01-31] ok; gpu32: NCCL 2.21, others 2.27"
-    many = [Deviation(f"fact {i}", "a", "b", (f"gpu{i:02d}",)) for i in range(1, 33)]
-    lines = drift_text(many, names).splitlines()
-    assert len(lines) == DRIFT_LINES + 2
-    assert lines[-1] == "  ... and 12 more differences (--json has them all)"
+    assert drift_text(()) == []
+    lines = drift_text((Deviation("NCCL", "2.21", "2.27", ("gpu32",)),))
+    assert lines[1:] == ["nodes  fact  difference", "gpu32  NCCL  2.21, others 2.27"]
+    many = tuple(Deviation(f"fact {i}", "a", "b", (f"gpu{i:02d}",)) for i in range(1, 33))
+    lines = drift_text(many)
+    assert len(lines) == DRIFT_LINES + 3
+    assert lines[-1] == "... and 12 more (--json has them all)"

@@ -44,7 +44,7 @@ def verdicts() -> HostMap[tuple[Decision, ...]]:
 
 
 def checked() -> Check:
-    return Check.model_validate(document_of(verdicts()))
+    return document_of(verdicts())
 
 
 def record() -> Record:
@@ -59,9 +59,9 @@ def record() -> Record:
 
 
 REPORTS: dict[str, Callable[[], str]] = {
-    "check junit": lambda: junit.render("check", check.suites(checked())),
-    "check prometheus": lambda: prometheus.render(check.metrics(checked(), checked_at_s=0.0)),
-    "check json": lambda: json_text.indented(document_of(verdicts())).decode(),
+    "check junit": lambda: junit.render("check", check.view(checked()).suites()),
+    "check prometheus": lambda: prometheus.render(check.view(checked()).metrics()),
+    "check json": lambda: json_text.indented(checked().document()).decode(),
     "bench junit": lambda: bench_views.junit(record()),
     "bench prometheus": lambda: bench_views.prometheus(record()),
     "bench csv": lambda: bench_views.csv(record()).replace("\r\n", "\n"),

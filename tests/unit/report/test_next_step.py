@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from clusterctl.report.text.next_step import NextStep, Way, after_bootstrap, after_check, next_lines
+from clusterctl.report.text.next_step import Way, after_bootstrap, after_check, next_lines
+from clusterctl.report.view import NextStep
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.launch_ready import NEEDED
 from clusterctl.requirements.steps import EnableUnit

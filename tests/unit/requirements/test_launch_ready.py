@@ -25,7 +25,7 @@ DOWN = Failure(FailureKind.REFUSED, "connection refused")
 
 
 def _line(**nodes: tuple[Decision, ...] | Failure) -> str | None:
-    return ready_line(document_of(HostMap(dict(nodes))))
+    return ready_line(document_of(HostMap(dict(nodes))).ready_to_launch)
 
 
 def test_every_needed_requirement_is_in_the_catalogue():
@@ -65,4 +65,4 @@ def test_what_was_not_checked_is_said():
 @pytest.mark.parametrize("verdicts", [{}, {"n1": (Decision("acs", Status.MET, ""),)}])
 def test_without_a_verdict_that_matters_nothing_is_said(verdicts):
     assert launch_ready(verdicts, 0) is None
-    assert "ready_to_launch" not in document_of(HostMap(verdicts))
+    assert "ready_to_launch" not in document_of(HostMap(verdicts)).document()
