@@ -41,13 +41,16 @@ class VariantHalf(Part):
     busbw_gbps: Spread | None
 
 
-class VariantRow(Part):
+class VariantRow(Sparse):
     """One message size of a collective: out of place if the program measures it, otherwise in place.
 
     ``in_place`` is None unless the program measures both. ``wrong`` counts the wrong elements of both halves and of all
     repeats; None: not checked. ``ratio`` is the speed relative to the first variant, by time, ``noise`` the share that
-    a difference must exceed to count, and ``word`` the outcome.
+    a difference must exceed to count, and ``word`` the outcome; ``repeats_needed``: how many repeats would decide an
+    undecided difference.
     """
+
+    OPTIONAL: ClassVar = frozenset({"repeats_needed"})
 
     size_bytes: int
     time_us: Spread
@@ -58,6 +61,7 @@ class VariantRow(Part):
     ratio: float | None
     noise: float | None = None
     word: ComparisonWord | None = None
+    repeats_needed: int | None = None
 
     @property
     def bandwidths(self) -> tuple[float, ...]:
@@ -66,13 +70,15 @@ class VariantRow(Part):
         return tuple(one.median for one in halves if one is not None)
 
 
-class VariantPoint(Part):
+class VariantPoint(Sparse):
     """One point of a scaling curve, as a row; ``sample`` is the counted unit, image or sequence.
 
     ``efficiency`` is relative to one rank, ``efficiency_between_nodes`` to one node with as many ranks per node; None
     if that was not measured. ``loss_first`` and ``loss`` are those of the first and last step, the mean of all ranks
     and the median of the repeats.
     """
+
+    OPTIONAL: ClassVar = frozenset({"repeats_needed"})
 
     np: int
     nodes: int
@@ -85,6 +91,7 @@ class VariantPoint(Part):
     ratio: float | None
     noise: float | None = None
     word: ComparisonWord | None = None
+    repeats_needed: int | None = None
 
     @property
     def unit(self) -> str:

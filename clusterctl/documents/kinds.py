@@ -120,6 +120,8 @@ class ComparisonWord(str, Enum):
     FASTER = "faster"
     SLOWER = "slower"
     SAME = "within noise"
+    UNDECIDED = "undecided"
+    """All repeats of one side are faster than all of the other, but they are too few to tell this from noise."""
     ONCE = "measured once"
 
 

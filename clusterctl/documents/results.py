@@ -91,27 +91,30 @@ class ComparedBandwidth(Sparse):
     """One run's bus bandwidth and time; ``ratio`` is relative to the first run.
 
     ``noise`` is the share that a difference must exceed; None: unknown, because both were measured once.
+    ``repeats_needed``: how many repeats of both would decide an undecided difference.
     """
 
-    OPTIONAL: ClassVar = frozenset({"time_us"})
+    OPTIONAL: ClassVar = frozenset({"time_us", "repeats_needed"})
 
     busbw_gbps: float | None
     time_us: float | None = None
     ratio: float | None
     noise: float | None
     word: ComparisonWord | None
+    repeats_needed: int | None = None
 
 
 class ComparedThroughput(Sparse):
     """One run's throughput, with ``ratio`` and ``noise`` as for a collective."""
 
-    OPTIONAL: ClassVar = frozenset({"time_us"})
+    OPTIONAL: ClassVar = frozenset({"time_us", "repeats_needed"})
 
     samples_per_s: float | None
     time_us: float | None = None
     ratio: float | None
     noise: float | None
     word: ComparisonWord | None
+    repeats_needed: int | None = None
 
 
 class ComparedLine(Sparse):

@@ -30,6 +30,7 @@ TONES = {
     ComparisonWord.FASTER: Tone.GOOD,
     ComparisonWord.SLOWER: Tone.BAD,
     ComparisonWord.SAME: Tone.FAINT,
+    ComparisonWord.UNDECIDED: Tone.OPEN,
     ComparisonWord.ONCE: Tone.FAINT,
 }
 """How the outcome of a comparison is to be seen."""

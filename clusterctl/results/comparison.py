@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from clusterctl.benchmarks.key import ABSENT, FIELDS
 from clusterctl.documents import results as documents
+from clusterctl.documents.bench import Spread
 from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.errors import UsageError
 from clusterctl.results import noise
@@ -32,7 +33,8 @@ class Figure:
 
     ``value`` is busbw in GB/s, or samples per second. ``ratio`` is the speed relative to the first run, for collectives
     by time, which is exact while busbw has two decimals; None: the first run has no such figure. ``noise`` is the
-    share that a difference must exceed; None: unknown.
+    share that a difference must exceed; None: unknown. ``repeats_needed``: how many repeats of both would decide an
+    undecided difference.
     """
 
     value: float | None
@@ -40,6 +42,7 @@ class Figure:
     ratio: float | None
     noise: float | None
     word: ComparisonWord | None
+    repeats_needed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,14 @@ class Comparison:
         return tuple(letter for letter, count in zip(self.letters, self.repeats, strict=True) if count < 2)
 
     @property
+    def undecided(self) -> str:
+        """Return a sentence on what would decide the undecided figures; empty if there are none."""
+        figures = (one for line in self.lines for one in line.figures if one is not None)
+        return noise.what_decides(
+            one.repeats_needed for one in figures if one.word is ComparisonWord.UNDECIDED
+        )
+
+    @property
     def alike(self) -> bool:
         """Tell whether all runs have the same configuration."""
         return not self.differences and not self.unkeyed
@@ -104,6 +115,7 @@ class _Measured:
     value: float | None
     time_us: float | None
     scatter: Scatter | None
+    repeats: Spread
 
 
 def compare(records: Sequence[Record]) -> Comparison:
@@ -156,6 +168,7 @@ def _figures(record: Record) -> dict[int, _Measured]:
             noise.scatter_of_repeats(
                 row.time_us.cv, result.repeats, _ROUNDED_US / max(row.time_us.median, _ROUNDED_US)
             ),
+            row.time_us,
         )
         for row in result.rows
     }  # fmt: skip
@@ -168,7 +181,7 @@ def _figures(record: Record) -> dict[int, _Measured]:
         if speed.median:
             scatter = noise.scatter_of_repeats(speed.cv, result.repeats)
             of_windows = _of_windows(spread.get(str(point.np)), point.np, speed.median, windows)
-            found[point.np] = _Measured(speed.median, None, scatter or of_windows)
+            found[point.np] = _Measured(speed.median, None, scatter or of_windows, speed)
     return found
 
 
@@ -184,11 +197,14 @@ def _of_windows(spread: float | None, np: int, value: float, windows: int) -> Sc
 def _lines(places: Sequence[int], tables: Sequence[Mapping[int, _Measured]]) -> tuple[ComparisonRow, ...]:
     reference = tables[0]
     pairs = {
-        (at, index): noise.Pair(ratio, reference[at].scatter, table[at].scatter)
+        (at, index): noise.Pair(
+            ratio, reference[at].scatter, table[at].scatter,
+            noise.do_not_touch(reference[at].repeats, table[at].repeats),
+        )
         for index, table in enumerate(tables)
         for at in places
         if index and (ratio := _ratio(reference.get(at), table.get(at))) is not None
-    }
+    }  # fmt: skip
     judged = dict(zip(pairs, noise.judge(list(pairs.values())), strict=True))
 
     def figure(at: int, index: int) -> Figure | None:
@@ -198,7 +214,7 @@ def _lines(places: Sequence[int], tables: Sequence[Mapping[int, _Measured]]) -> 
         if (at, index) not in judged:
             return Figure(one.value, one.time_us, None, None, None)
         found = judged[at, index]
-        return Figure(one.value, one.time_us, pairs[at, index].ratio, found.noise, found.word)
+        return Figure(one.value, one.time_us, pairs[at, index].ratio, found.noise, found.word, found.repeats)
 
     return tuple(ComparisonRow(at, tuple(figure(at, index) for index in range(len(tables)))) for at in places)
 
@@ -288,11 +304,21 @@ def to_document(found: Comparison) -> dict[str, Any]:
 def _figure(figure: Figure, collective: bool) -> documents.ComparedBandwidth | documents.ComparedThroughput:
     ratio = None if figure.ratio is None else round(figure.ratio, 4)
     noise = None if figure.noise is None else round(figure.noise, 4)
-    word = figure.word
+    word, needed = figure.word, figure.repeats_needed
     if collective:
         return documents.ComparedBandwidth(
-            busbw_gbps=figure.value, time_us=figure.time_us, ratio=ratio, noise=noise, word=word
+            busbw_gbps=figure.value,
+            time_us=figure.time_us,
+            ratio=ratio,
+            noise=noise,
+            word=word,
+            repeats_needed=needed,
         )
     return documents.ComparedThroughput(
-        samples_per_s=figure.value, time_us=figure.time_us, ratio=ratio, noise=noise, word=word
+        samples_per_s=figure.value,
+        time_us=figure.time_us,
+        ratio=ratio,
+        noise=noise,
+        word=word,
+        repeats_needed=needed,
     )

@@ -8,6 +8,8 @@ The method is Welch's t-test on the medians of the repeats, for all ratios of on
 - A difference below a floor is noise, even if the repeats agree better: other launches of the same configuration differ
   in placement, clocks and neighbours. Only interleaved variants share these.
 - A figure that was measured once has no known noise, so it is never faster or slower.
+- A difference within the noise is undecided if the ranges of the repeats do not touch and it exceeds the floor: more
+  repeats can tell.
 
 ``benchmarks/compare_noise.py`` simulates the rate of false alarms and the power, and counts false alarms of real runs.
 """
@@ -15,9 +17,10 @@ The method is Welch's t-test on the medians of the repeats, for all ratios of on
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from clusterctl.documents.bench import Spread
 from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.results import student
 
@@ -27,6 +30,8 @@ FLOOR = 0.05
 """The smallest difference between separate runs that counts."""
 FLOOR_INTERLEAVED = 0.01
 """The smallest difference between variants of one run that counts."""
+MOST_REPEATS = 50
+"""More repeats are not proposed: by then, the load of the machine has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +56,28 @@ class Scatter:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A ratio of two figures, and how much each of them varies (None: measured once)."""
+    """A ratio of two figures, and how much each of them varies (None: measured once).
+
+    ``apart``: all repeats of one side are faster than all of the other.
+    """
 
     ratio: float
     one: Scatter | None
     other: Scatter | None
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The meaning of a ratio, and the noise that a difference must exceed as a share; None: unknown."""
+    """The meaning of a ratio, and the noise that a difference must exceed as a share; None: unknown.
+
+    ``repeats``: how many would tell an undecided difference from noise, if they vary as much; None: more than
+    MOST_REPEATS, or it is decided.
+    """
 
     word: ComparisonWord
     noise: float | None
+    repeats: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +117,49 @@ def judge(pairs: Sequence[Pair], floor: float = FLOOR) -> list[Meaning]:
     found = []
     for index, (pair, test) in enumerate(zip(pairs, tests, strict=True)):
         noise = test.band(shares[index], floor) if test else None
-        found.append(Meaning(_word(pair, noise), noise))
+        word = _word(pair, noise, floor)
+        needed = (
+            _enough(pair, FALSE_ALARMS / len(repeated), floor) if word is ComparisonWord.UNDECIDED else None
+        )
+        found.append(Meaning(word, noise, needed))
     return found
+
+
+def do_not_touch(one: Spread, other: Spread) -> bool:
+    """Return whether all repeats of one side are above all of the other; False if one was measured once."""
+    repeated = min(len(one.values), len(other.values)) > 1
+    return repeated and (one.least > other.greatest or other.least > one.greatest)
+
+
+def what_decides(needed: Iterable[int | None]) -> str:
+    """Return a sentence on what would decide undecided differences, each with its repeats; empty if there are none."""
+    repeats = list(needed)
+    if not repeats:
+        return ""
+    known = [one for one in repeats if one is not None]
+    how = f"--repeats {max(known)} decides, if they vary as much" if known else ""
+    if len(known) < len(repeats):
+        idle = f"even {MOST_REPEATS} repeats may not decide: measure while the machines are idle"
+        how = f"{how}; for some, {idle}" if how else idle
+    return f"Undecided: the ranges of the repeats do not touch, but so few can differ by chance; {how}."
+
+
+def _enough(pair: Pair, share: float, floor: float) -> int | None:
+    """Return the fewest repeats that most likely tell the difference from noise, if it stays and they vary as much."""
+    if pair.one is None or pair.other is None:
+        return None
+    one, other = pair.one, pair.other
+    for repeats in range(max(one.repeats, other.repeats) + 1, MOST_REPEATS + 1):
+        of_one, of_other = (Scatter(side.sigma, repeats - 1, repeats) for side in (one, other))
+        test = _test(Pair(pair.ratio, of_one, of_other))
+        # Five times in six: the difference exceeds the noise by one standard error.
+        if test is not None and abs(math.log(pair.ratio)) - test.error > math.log1p(test.band(share, floor)):
+            return repeats
+    return None
+
+
+def _is_noise(pair: Pair, noise: float) -> bool:
+    return abs(math.log(pair.ratio)) <= math.log1p(noise)
 
 
 def _test(pair: Pair) -> _Test | None:
@@ -122,9 +177,9 @@ def _test(pair: Pair) -> _Test | None:
     return _Test(math.sqrt(known.variance + known.sigma**2), known.degrees)
 
 
-def _word(pair: Pair, noise: float | None) -> ComparisonWord:
-    if noise is not None and abs(math.log(pair.ratio)) <= math.log1p(noise):
-        return ComparisonWord.SAME
+def _word(pair: Pair, noise: float | None, floor: float) -> ComparisonWord:
+    if noise is not None and _is_noise(pair, noise):
+        return ComparisonWord.UNDECIDED if pair.apart and not _is_noise(pair, floor) else ComparisonWord.SAME
     if pair.one is None or pair.other is None:
         return ComparisonWord.ONCE
     return ComparisonWord.FASTER if pair.ratio > 1 else ComparisonWord.SLOWER

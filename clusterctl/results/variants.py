@@ -95,12 +95,13 @@ def _judged(variants: Sequence[VariantResult]) -> list[VariantResult]:
         for place, figure, ratio in figures:
             if ratio:
                 sides = _scatter(*base[place]), _scatter(figure, variant.repeats)
-                pairs[index, place[0], place[1]] = noise.Pair(ratio, *sides)
+                apart = noise.do_not_touch(base[place][0], figure)
+                pairs[index, place[0], place[1]] = noise.Pair(ratio, *sides, apart)
     found = dict(zip(pairs, noise.judge(list(pairs.values()), noise.FLOOR_INTERLEAVED), strict=True))
 
     def said(index: int, kind: str, at: int) -> dict[str, object]:
         one = found.get((index, kind, at))
-        return {"noise": one.noise, "word": one.word} if one else {}
+        return {"noise": one.noise, "word": one.word, "repeats_needed": one.repeats} if one else {}
 
     return [
         variant.model_copy(

@@ -13,8 +13,10 @@ from clusterctl.documents.bench import (
     VariantResult,
     VariantRow,
 )
+from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.report.text.table import loss, noise_share, size
 from clusterctl.report.view import TONES, Cell, Head, Table, Tone
+from clusterctl.results import noise
 
 _NONE = Cell("-")
 
@@ -32,6 +34,13 @@ def repeats(counts: Iterable[int]) -> str:
     """Return how often variants were measured: ``3 repeats``; ``3 and 2 repeats`` if a fault ended the run."""
     found = sorted(set(counts), reverse=True)
     return " and ".join(map(str, found)) + (" repeat" if found == [1] else " repeats")
+
+
+def what_decides(variants: Sequence[VariantResult]) -> str:
+    """Return a sentence on what would decide the undecided ratios; empty if there are none."""
+    figures: list[VariantRow | VariantPoint] = [one for variant in variants for one in variant.rows]
+    figures += [one for variant in variants for one in variant.points]
+    return noise.what_decides(one.repeats_needed for one in figures if one.word is ComparisonWord.UNDECIDED)
 
 
 def _figure(value: Spread, digits: int, on_terminal: int) -> Cell:

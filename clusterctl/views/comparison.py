@@ -21,8 +21,8 @@ def view(found: Comparison, records: Sequence[Record]) -> View:
     runs = tuple(map(_run, found.names, found.runs, found.repeats, found.variants))
     warned = cautions(found)
     unit = "GB/s" if found.kind == "collective" else records[0].result.unit
+    after = (_noise(found), _once(found), found.undecided)
     title = "Every message size" if found.kind == "collective" else "Every number of ranks"
-    once = _once(found)
     heats = (
         heat_map.block(one.result.proof, one.ranks, one.result.unit, f"Deviation by node: {name}")
         for name, one in zip(found.names, records, strict=True)
@@ -39,7 +39,7 @@ def view(found: Comparison, records: Sequence[Record]) -> View:
             "", before="The runs have the same configuration.", tone=Tone.FAINT, on_terminal=False
         ),
         Block("", charts=tuple(_charts(found, records)), on_terminal=False),
-        Block(title, tables=(_figures(found, unit, title),), after=(_noise(found), *([once] if once else []))),
+        Block(title, tables=(_figures(found, unit, title),), after=tuple(filter(None, after))),
         *(one for one in heats if one is not None),
         Block("Configuration", tables=(configuration.table(records, found.letters),), on_terminal=False),
     )  # fmt: skip

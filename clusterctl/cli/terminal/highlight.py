@@ -52,7 +52,7 @@ LOOKS: dict[str, tuple[str, ...]] = {
     "result": (
         r"(?m)^(?P<faint> *(?:size|ranks)  .*| +out-of-place, .*)$",
         r"(?m)(?<=  )(?:(?P<good>faster)|(?P<bad>slower)|(?P<faint>within noise))(?=  |$)",
-        r"(?m)(?<=  )(?P<doubtful>measured once)(?=  |$)",
+        r"(?m)(?<=  )(?P<doubtful>measured once|undecided)(?=  |$)",
         r"(?m)^(?:(?P<doubtful>CAUTION|DOUBTFUL)|(?P<bad>straggler)|(?P<heading>Avg bus bandwidth))(?=[: ])",
         r"(?m)^expected busbw: .*(?P<bad>SLOW|IMPOSSIBLE)",
         r"(?m)^ *(?P<name>hint)(?=: )",

@@ -7,7 +7,8 @@ import pytest
 
 from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.results import student
-from clusterctl.results.noise import Pair, Scatter, judge, scatter_of_repeats
+from clusterctl.results.noise import Pair, Scatter, do_not_touch, judge, scatter_of_repeats, what_decides
+from clusterctl.results.variants import spread
 
 SIZES = 18
 
@@ -91,3 +92,46 @@ def test_equal_repeats_have_the_floor_alone():
         (ComparisonWord.SLOWER, 0.05),
     ]
     assert judge([]) == []
+
+
+def test_a_difference_is_undecided_where_the_ranges_do_not_touch_and_more_repeats_can_tell():
+    some = Scatter(0.1, 2, 3)
+    (found,) = judge([Pair(1.2, some, some, apart=True)])
+    assert found.word is ComparisonWord.UNDECIDED and found.noise > 0.2
+    assert found.repeats is not None and 4 < found.repeats < 20
+    # With as many repeats that vary as much, it is decided, also if the next medians differ by less.
+    for ratio in (1.2, 1.16):
+        same = Scatter(0.1, found.repeats - 1, found.repeats)
+        assert judge([Pair(ratio, same, same, apart=True)])[0].word is ComparisonWord.FASTER
+
+
+@pytest.mark.parametrize(
+    ("pair", "word", "repeats"),
+    [
+        # Ranges that touch, and differences that never count.
+        (Pair(1.3, Scatter(0.1, 2, 3), Scatter(0.1, 2, 3)), ComparisonWord.SAME, None),
+        (Pair(1.04, Scatter(0.01, 2, 3), Scatter(0.01, 2, 3), apart=True), ComparisonWord.SAME, None),
+        # More repeats than anyone measures.
+        (Pair(1.06, Scatter(0.3, 2, 3), Scatter(0.3, 2, 3), apart=True), ComparisonWord.UNDECIDED, None),
+        (Pair(2.0, Scatter(0.01, 2, 3), None, apart=False), ComparisonWord.ONCE, None),
+    ],
+)
+def test_what_is_not_undecided(pair, word, repeats):
+    (found,) = judge([pair])
+    assert (found.word, found.repeats) == (word, repeats)
+
+
+def test_ranges_touch_in_one_value_and_need_repeats_on_both_sides():
+    assert do_not_touch(spread([1.0, 2.0]), spread([2.1, 3.0]))
+    assert do_not_touch(spread([2.1, 3.0]), spread([1.0, 2.0]))
+    assert not do_not_touch(spread([1.0, 2.0]), spread([2.0, 3.0]))
+    assert not do_not_touch(spread([1.0]), spread([2.0, 3.0]))
+
+
+def test_the_sentence_names_the_repeats_that_decide_all():
+    assert what_decides([]) == ""
+    assert "; --repeats 9 decides, if they vary as much." in what_decides([5, 9])
+    assert what_decides([5, None]).endswith(
+        "for some, even 50 repeats may not decide: measure while the machines are idle."
+    )
+    assert "chance; even 50 repeats may not decide" in what_decides([None])
