@@ -32,6 +32,8 @@ class Training:
     windows: int | None = None
     steps: int | None = None
     precision: str = "fp32"
+    default_precision: bool = False
+    """Whether the command line leaves the precision to clusterctl."""
     channels_last: bool = False
     compile: bool = False
     api: Api = "ddp"

@@ -27,6 +27,7 @@ from clusterctl.report.view import Block, Case, CaseEnd, Metric, Suite, Tile, To
 from clusterctl.results.record import Record, Summary, key_text
 from clusterctl.views import bench_page, bench_table
 from clusterctl.wording import counted
+from clusterctl.workloads.shared_gpu import TIME_SLICES
 
 COLUMNS = (
     *("run", "started_at", "benchmark", "library", "launcher", "status", "hardware", "np", "nodes"),
@@ -52,6 +53,10 @@ _METRICS = {
     "clusterctl_bench_loss": "Loss of the last step of a training, the mean of all ranks.",
 }
 TONES = {"ok": Tone.GOOD, "not-judged": Tone.OPEN, "doubtful": Tone.OPEN}
+MPS_COMMANDS = (
+    "export CUDA_MPS_PIPE_DIRECTORY=/tmp/mps CUDA_MPS_LOG_DIRECTORY=/tmp/mps-log",
+    "nvidia-cuda-mps-control -d",
+)
 # Longer names of variants do not fit into a heading.
 _LONGEST_TITLE = 60
 
@@ -64,9 +69,10 @@ def view(record: Record, *, for_page: bool = False) -> View:
     result, summary = record.result, record.summary
     several = len(result.variants) > 1
     head, figures, proof = _blocks(result)
-    blocks: tuple[Block, ...] = (head, figures, proof)
+    turns = _time_slices(result)
+    blocks: tuple[Block, ...] = (turns, head, figures, proof)
     if for_page:
-        blocks = (head, *bench_page.above(record), figures, *bench_page.below(record), proof)
+        blocks = (turns, head, *bench_page.above(record), figures, *bench_page.below(record), proof)
     labels = _labels(record, result.variants[0].key if result.variants else {})
     return View(
         title=_title(record),
@@ -144,7 +150,12 @@ def _blocks(result: BenchResult) -> tuple[Block, Block, Block]:
         title = f"{result.benchmark}{_kind(result)}, library {result.library or '-'}, {launcher}"
         head = [title, _where(result), *([_figures(variants)] if result.repeats > 1 else [])]
     table = bench_table.table(result)
-    found = Block("") if table is None else Block(table.title, tables=(table,))
+    decides = bench_table.what_decides(variants)
+    found = (
+        Block("")
+        if table is None
+        else Block(table.title, tables=(table,), after=(decides,) if decides else ())
+    )
     if len(variants) > 1:
         lines = [f"{one.name}: {line}" for one in variants for line in trust_lines.lines(one.proof)]
     else:
@@ -153,6 +164,20 @@ def _blocks(result: BenchResult) -> tuple[Block, Block, Block]:
         lines += trust_lines.lines(result.proof)
     proof = Block("", lines=tuple(lines), on_page=False)
     return Block("", lines=tuple(head), on_page=False), found, proof
+
+
+def _time_slices(result: BenchResult) -> Block:
+    """Return that the ranks took turns on a GPU, and the two commands that start MPS; empty if they did not."""
+    shared = (result.proof.sharing, *(one.proof.sharing for one in result.variants))
+    if not any(TIME_SLICES in one for one in shared if one):
+        return Block("")
+    return Block(
+        "",
+        before="Ranks shared a GPU in time slices: each operation waits for turns, so these figures are not those of "
+        "the library. Start MPS on the node, with its variables in `env` of the inventory, and measure again:",
+        lines=MPS_COMMANDS,
+        tone=Tone.OPEN,
+    )
 
 
 def _where(result: BenchResult) -> str:

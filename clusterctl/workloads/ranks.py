@@ -64,13 +64,15 @@ def sharing(place: Place, backend: str, device: torch.device) -> str | None:
     per_gpu = shared_gpu.ranks_per_gpu(place.local_size, gpus)
     if per_gpu < 2:
         return None
+    way = shared_gpu.way_to_share(device.index or 0)
+    said = f"{per_gpu}, {way}" if way else str(per_gpu)
     if backend != "nccl":
-        return str(per_gpu)
+        return said
     how = shared_gpu.prepare_nccl(
         shared_gpu.nccl_version(shared_gpu.loaded_nccl()),
         host=place.host, local_rank=place.local_rank, gpus=gpus, per_gpu=per_gpu,
     )  # fmt: skip
-    return f"{per_gpu} ({how})"
+    return f"{said} ({how})"
 
 
 def device_path(backend: str, device: torch.device) -> str | None:

@@ -9,6 +9,10 @@ from pathlib import Path
 
 SHARE_GPUS = "CLUSTERCTL_SHARE_GPUS"
 """The variable by which a launch allows ranks to share GPUs (bench --oversubscribe)."""
+TIME_SLICES = "in time slices, without MPS"
+"""How ranks share a GPU if they take turns on it; a report says so first."""
+_MPS_ENABLED = 133
+"""CU_DEVICE_ATTRIBUTE_MPS_ENABLED, of CUDA 12."""
 # From this version on NCCL has a setting for it; earlier ones refuse two ranks on a GPU of one host.
 _SETTING_SINCE = 23003
 _SETTING = "NCCL_MULTI_RANK_GPU_ENABLE"
@@ -25,6 +29,18 @@ def allowed(environ: Mapping[str, str]) -> bool:
 def ranks_per_gpu(local_size: int, gpus: int) -> int:
     """Return the largest number of ranks on one GPU of this node."""
     return -(-local_size // max(1, gpus))
+
+
+def way_to_share(gpu: int, library: str = "libcuda.so.1") -> str | None:
+    """Return in words how processes share a GPU, by its CUDA ordinal; None if the driver does not report it."""
+    enabled = ctypes.c_int()
+    try:
+        cuda = ctypes.CDLL(library)
+        if cuda.cuInit(0) or cuda.cuDeviceGetAttribute(ctypes.byref(enabled), _MPS_ENABLED, gpu):
+            return None
+    except (OSError, AttributeError):
+        return None
+    return "at the same time, with MPS" if enabled.value else TIME_SLICES
 
 
 def loaded_nccl() -> str | None:

@@ -132,8 +132,9 @@ def build_request(
     if model is not None:
         training = Training(
             model=model, batch_size=batch_size, image_size=image_size, warmup=warmup, windows=windows,
-            steps=iters, precision=precision or "fp32", channels_last=channels_last, learning_rate=learning_rate,
-            compile=compiled, phase=phase, **data_parallel.settings(api, hook, bucket_cap_mb, compiled=compiled),
+            steps=iters, precision=precision or "fp32", default_precision=precision is None,
+            channels_last=channels_last, learning_rate=learning_rate, compile=compiled, phase=phase,
+            **data_parallel.settings(api, hook, bucket_cap_mb, compiled=compiled),
         )  # fmt: skip
     known = choose.known_library(library) if library is not None else None
     if known is not None:

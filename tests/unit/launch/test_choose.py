@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from clusterctl.benchmarks.training import Training
 from clusterctl.errors import ArtifactError, LaunchError, UsageError
 from clusterctl.inventory.model import Node
 from clusterctl.launch import choose
@@ -188,6 +189,23 @@ def test_many_ranks_on_few_cores_are_announced():
     shared = Request(None, {}, 2, None, "gloo", None, None, 60.0, oversubscribe=True)
     (note,) = planned(shared, gpu, LaunchIdentity.new("t", "f")).notes()
     assert note == "2 ranks share 1 GPU, so the figures are not those of as many GPUs"
+
+
+@pytest.mark.parametrize(
+    ("model", "default", "gpus", "words"),
+    [
+        ("resnet50", True, 1, "resnet50 trains in fp32"),
+        ("resnet50", True, 1, "--precision amp-bf16 --channels-last uses them"),
+        ("bert-large", True, 1, "; --precision amp-bf16 uses them"),
+        ("resnet50", False, 1, ""),
+        ("resnet50", True, 0, ""),
+    ],
+)
+def test_a_training_in_the_default_precision_is_noted_on_gpus(model, default, gpus, words):
+    training = Training(model=model, default_precision=default)
+    asked = Request(training, {}, 1, None, "gloo", None, None, 60.0)
+    notes = planned(asked, [ready(found={"gpus": gpus})], LaunchIdentity.new("t", "f")).notes()
+    assert [words in note for note in notes] == ([True] if words else [])
 
 
 def test_ccore_without_collective_core_and_torch_asks_for_the_smaller_one():

@@ -15,6 +15,8 @@ from clusterctl.results.comparison import compare
 from clusterctl.results.record import from_document
 from clusterctl.results.store import RunFilter, Store
 from clusterctl.views import bench_table, charts
+from clusterctl.views.bench import MPS_COMMANDS
+from clusterctl.workloads.shared_gpu import TIME_SLICES
 
 
 def rows(*times_us):
@@ -192,3 +194,24 @@ def test_every_library_of_the_variants_is_listed_and_found(tmp_path):
             len(results.runs(RunFilter(library=name))) for name in ("nccl", "<b>ccore</b>", "ncc", "gloo")
         ]
     assert found == [1, 1, 0, 0]
+
+
+def test_ranks_that_took_turns_on_a_gpu_are_reported_first_with_the_commands_that_start_mps():
+    shared = {"sharing": f"2, {TIME_SLICES} (NCCL_MULTI_RANK_GPU_ENABLE=1)"}
+    one = record({**TWO[0], "proof": shared}, {**TWO[1], "proof": shared})
+    lines = bench_views.text(one.result).splitlines()
+    assert lines[0].startswith("Ranks shared a GPU in time slices: each operation waits for turns")
+    assert tuple(lines[1:3]) == MPS_COMMANDS
+    page = words(bench_views.page(one))
+    assert page.index("Ranks shared a GPU in time slices") < page.index("nccl time")
+    with_mps = {"sharing": "2, at the same time, with MPS"}
+    assert "time slices" not in bench_views.text(record({**TWO[0], "proof": with_mps}, TWO[1]).result)
+
+
+def test_undecided_ratios_are_followed_by_what_decides_them():
+    some = row(1 << 20, (80.0, 85.0, 90.0), (1.0, 1.0, 1.0), ratio=1.2, noise=0.3, word="undecided")
+    one = record(TWO[0], variant("ccore", rows=[{**some, "repeats_needed": 9}]))
+    for shown in (bench_views.text(one.result), words(bench_views.page(one))):
+        assert (
+            " undecided " in " ".join(shown.split()) and "--repeats 9 decides, if they vary as much" in shown
+        )

@@ -1,6 +1,8 @@
 """Ranks that share a GPU: which one they take, and what each NCCL needs for it."""
 
 import os
+import shutil
+import subprocess
 
 import pytest
 import torch
@@ -29,6 +31,26 @@ def test_a_new_nccl_is_told_and_an_old_one_sees_separate_hosts():
         os.environ.pop("NCCL_HOSTID", None)
         assert "NCCL_HOSTID" in prepare(version, local_rank=3)
         assert os.environ["NCCL_HOSTID"] == "h-3"
+
+
+@pytest.mark.parametrize(
+    ("enabled", "words"), [(0, "in time slices, without MPS"), (1, "at the same time, with MPS"), (-1, None)]
+)
+def test_the_driver_reports_whether_ranks_take_turns(tmp_path, enabled, words, tier_unavailable):
+    """A driver with two functions; attribute 133 of CUDA 12 is MPS_ENABLED."""
+    if shutil.which("cc") is None:
+        tier_unavailable("cc is not installed")
+    (tmp_path / "cuda.c").write_text(
+        "int cuInit(unsigned flags) { return 0; }\n"
+        "int cuDeviceGetAttribute(int *value, int attribute, int device) {\n"
+        f"  *value = {enabled}; return attribute != 133 || device != 2 || {enabled} < 0; }}\n"
+    )
+    library = tmp_path / "libcuda.so.1"
+    subprocess.run(
+        ("cc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "cuda.c")), check=True, timeout=60
+    )
+    assert shared_gpu.way_to_share(2, str(library)) == words
+    assert shared_gpu.way_to_share(2, str(tmp_path / "absent.so")) is None
 
 
 def test_ranks_take_the_gpus_round_robin_if_they_may_share(monkeypatch):
