@@ -15,7 +15,6 @@
 #include "check.h"
 #include "collective.h"
 #include "collective_core/collective_core.h"
-#include "launch.h"
 #include "options.h"
 #include "report.h"
 
@@ -66,7 +65,7 @@ double over_ranks(double value, int average, int rank, cc_comm* comm) {
 
 class Benchmark {
  public:
-  Benchmark(const Options& options, const Launch& launch, cc_comm* comm)
+  Benchmark(const Options& options, const cc_launch& launch, cc_comm* comm)
       : options_(options), launch_(launch), comm_(comm) {}
 
   // True when every checked value was right.
@@ -116,7 +115,7 @@ class Benchmark {
 
   std::vector<int> roots() const {
     if (!kCollective.rooted || options_.root != kEveryRoot) return {kCollective.rooted ? options_.root : 0};
-    std::vector<int> all(static_cast<size_t>(launch_.size));
+    std::vector<int> all(static_cast<size_t>(launch_.nranks));
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
@@ -129,13 +128,13 @@ class Benchmark {
 
   std::vector<RankLine> rank_lines() {
     constexpr size_t kBytes = 64;
-    const auto size = static_cast<size_t>(launch_.size);
+    const auto size = static_cast<size_t>(launch_.nranks);
     std::vector<char> model(kBytes);
     std::strncpy(model.data(), processor_model().c_str(), kBytes - 1);
     std::vector<char> models(kBytes * size);
     require(cc_all_gather(model.data(), models.data(), kBytes, CC_UINT8, comm_, nullptr), comm_);
     std::vector<RankLine> lines;
-    for (int rank = 0; rank < launch_.size; ++rank) {
+    for (int rank = 0; rank < launch_.nranks; ++rank) {
       const cc_peer_info info = peer(rank);
       lines.push_back(RankLine{rank, static_cast<long>(info.pid), info.host, info.local_rank, "host memory",
                                models.data() + kBytes * static_cast<size_t>(rank)});
@@ -153,16 +152,16 @@ class Benchmark {
   // As rank 0 sees it: "0-1 shm, 0-2 tcp". Which node a rank is on decides it, so this tells it all.
   std::string transport() const {
     std::string text;
-    for (int rank = 1; rank < launch_.size; ++rank) {
+    for (int rank = 1; rank < launch_.nranks; ++rank) {
       text += (text.empty() ? "0-" : ", 0-") + std::to_string(rank) + " " + peer(rank).transport;
     }
     return text.empty() ? "none, a single rank" : text;
   }
 
   void sweep(const NamedDtype& dtype, const NamedRedop& redop, int root) {
-    const auto ranks = static_cast<size_t>(launch_.size);
+    const auto ranks = static_cast<size_t>(launch_.nranks);
     const bool blocks = kCollective.send_blocks || kCollective.recv_blocks;
-    const Inputs inputs{dtype.dtype, redop.op, kCollective.reduces, launch_.size};
+    const Inputs inputs{dtype.dtype, redop.op, kCollective.reduces, launch_.nranks};
     for (size_t bytes = options_.min_bytes; bytes <= options_.max_bytes;) {
       const size_t elements = bytes / cc_dtype_size(dtype.dtype);
       const size_t count = blocks ? elements / ranks : elements;
@@ -198,7 +197,7 @@ class Benchmark {
     Half half{};
     half.time_us = seconds * 1e6;
     half.algbw_gbps = static_cast<double>(bytes) / 1e9 / seconds;
-    half.busbw_gbps = half.algbw_gbps * kCollective.bus_factor(launch_.size);
+    half.busbw_gbps = half.algbw_gbps * kCollective.bus_factor(launch_.nranks);
     half.wrong = options_.check ? check(call) : -1;
     if (half.wrong > 0) wrong_ += half.wrong;
     busbw_sum_ += half.busbw_gbps;
@@ -223,7 +222,7 @@ class Benchmark {
 
   // The input, and around it what a result that was never written would leave, which must not look right.
   void prepare(const Call& call) {
-    const auto elements = [&](bool blocks) { return call.count * static_cast<size_t>(blocks ? launch_.size : 1); };
+    const auto elements = [&](bool blocks) { return call.count * static_cast<size_t>(blocks ? launch_.nranks : 1); };
     const size_t recv_bytes = elements(kCollective.recv_blocks) * cc_dtype_size(call.inputs.dtype);
     if (recv_bytes > 0) std::memset(call.recv, 0x55, recv_bytes);
     fill(const_cast<void*>(call.send), 0, elements(kCollective.send_blocks), call.inputs, launch_.rank);
@@ -238,7 +237,7 @@ class Benchmark {
   }
 
   const Options& options_;
-  const Launch& launch_;
+  const cc_launch& launch_;
   cc_comm* comm_;
   std::vector<unsigned char> own_send_;
   std::vector<unsigned char> own_recv_;
@@ -251,39 +250,22 @@ class Benchmark {
   int halves_ = 0;
 };
 
-// What the library reads as that setting, by any of its names; with where it has it from behind it.
-std::string setting(const std::string& name) {
-  size_t needed = 0;
-  require(cc_dump_config(nullptr, nullptr, 0, &needed), nullptr);
-  std::string text(needed, '\0');
-  require(cc_dump_config(nullptr, text.data(), text.size(), &needed), nullptr);
-  const size_t found = ("\n" + text).find("\n" + name + "=");
-  return found == std::string::npos ? "" : text.substr(found + name.size() + 1);
-}
-
-// For the part of the initialisation that is not the library's, which refuses nonsense in its own.
-int64_t init_timeout_ms() {
-  const double seconds = std::strtod(setting("CCORE_INIT_TIMEOUT_S").c_str(), nullptr);
-  return seconds > 0 ? static_cast<int64_t>(seconds * 1000) : 120000;
-}
-
-void check_ranks(const Options& options, const Launch& launch) {
-  const std::string ranks = std::to_string(launch.size);
-  if (kCollective.rooted && options.root >= launch.size) {
+void check_ranks(const Options& options, const cc_launch& launch) {
+  const std::string ranks = std::to_string(launch.nranks);
+  if (kCollective.rooted && options.root >= launch.nranks) {
     throw UsageError("-r " + std::to_string(options.root) + ": there are only " + ranks + " ranks, from 0 on");
   }
-  if (kCollective.only_powers_of_two && (launch.size & (launch.size - 1)) != 0) {
+  if (kCollective.only_powers_of_two && (launch.nranks & (launch.nranks - 1)) != 0) {
     throw UsageError(ranks + " ranks: expected a power of two, as every round pairs all ranks");
   }
 }
 
-int run_rank(const Options& options, const Launch& launch) {
-  const cc_unique_id id = meet(launch, process_environment, init_timeout_ms());
+int run_rank(const Options& options, const cc_launch& launch) {
   cc_config config{};
   config.size = sizeof config;
   config.timeout_ms = options.timeout_s * 1000;
   cc_comm* raw = nullptr;
-  require(cc_comm_init_rank(&raw, launch.size, &id, launch.rank, &config), nullptr);
+  require(cc_comm_init(&raw, &config), nullptr);
   const Comm comm(raw);
   const bool right = Benchmark(options, launch, raw).run();
   require(cc_barrier(raw, nullptr), raw);
@@ -294,9 +276,11 @@ int run_rank(const Options& options, const Launch& launch) {
 
 int main(int argc, char** argv) {
   const char* program = kCollective.program;
-  Launch launch;
+  cc_launch launch{};
+  launch.size = sizeof launch;
+  launch.nranks = 1;
   try {
-    launch = detect_launch(process_environment);
+    require(cc_get_launch(&launch), nullptr);
     const Options options = parse_options(argc, argv);
     if (options.help) {
       if (launch.rank == 0) std::fputs(usage_text(program).c_str(), stdout);
@@ -311,7 +295,8 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    std::fprintf(stderr, "%s: rank %d of %d on %s failed: %s\n", program, launch.rank, launch.size, host, error.what());
+    std::fprintf(stderr, "%s: rank %d of %d on %s failed: %s\n", program, launch.rank, launch.nranks, host,
+                 error.what());
     return kExitFailed;
   }
 }

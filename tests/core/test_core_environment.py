@@ -255,6 +255,7 @@ def test_the_dump_says_where_each_setting_came_from(ranks: Any, environment: dic
     for text in (alone, joined, second.output.split("\n\n")[1]):
         assert [line.partition("=")[0] for line in text.splitlines()] == names
     assert "CCORE_TIMEOUT_S=300 (default)\n" in alone
+    assert "CCORE_JOB_SECRET=*** (environment)" in alone.splitlines()
     assert "CCORE_TIMEOUT_S=42.5 (cc_config)\n" in joined
     assert "CCORE_TRANSPORT=tcp (cc_config)\n" in joined
     assert "CCORE_2D=0 (environment, as LIGHT_2D_ALLREDUCE)\n" in joined

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collective_core.meeting import Launch, launch
+from collective_core.communicator import Launch, launch
 
-from collective_core import CollectiveCoreError, meeting
+from collective_core import CollectiveCoreError
 
 PROGRAM = str(Path(__file__).resolve().parent / "programs" / "meet.py")
 BY_LAUNCHER = ("CCORE_ROOT_ADDR", "CCORE_ROOT_PORT", "CCORE_JOB_SECRET", "MASTER_ADDR", "MASTER_PORT")
@@ -90,27 +90,31 @@ def test_the_deadline_of_the_initialisation_counts_for_the_meeting(environment: 
         assert "timeout: these ranks did not come in time: 1" in done.stderr
 
 
-def test_a_rank_that_lost_patience_and_comes_again(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
-) -> None:
-    for name, value in {**environment, "RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("CCORE_ROOT_ADDR")
-    name = f"\0collective_core-{os.getuid()}-{meeting._fnv1a(f'parent {os.getppid()}')}"
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        again: list[concurrent.futures.Future[bytes]] = []
-
-        def identity() -> bytes:
-            # Rank 0 listens and has accepted nobody yet.
-            with socket.socket(socket.AF_UNIX) as impatient:
-                impatient.connect(name)
-                impatient.sendall(struct.pack("=i", 1))
-            again.append(pool.submit(meeting._ask, name, 1, time.monotonic() + 30))
-            return bytes(128)
-
-        monkeypatch.setattr("collective_core.unique_id.get_unique_id", identity)
-        assert meeting.by_environment(30) == (0, 2, bytes(128))
-        assert again[0].result(30) == bytes(128)
+def test_a_rank_that_has_left_and_comes_again(environment: dict[str, str]) -> None:
+    unnamed = {**bare(environment), "LOCAL_WORLD_SIZE": "2"}
+    command = (sys.executable, PROGRAM, "environment")
+    name = f"collective_core-{os.getuid()}-{fnv1a(f'parent {os.getpid()}')}"
+    first = subprocess.Popen(
+        command, env={**unnamed, "RANK": "0", "WORLD_SIZE": "2"}, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        while name not in Path("/proc/net/unix").read_text(encoding="utf-8"):
+            assert first.poll() is None
+            time.sleep(0.01)
+        # It comes and goes before rank 0 has looked.
+        first.send_signal(signal.SIGSTOP)
+        with socket.socket(socket.AF_UNIX) as impatient:
+            impatient.connect("\0" + name)
+            impatient.sendall(struct.pack("=i", 1))
+        first.send_signal(signal.SIGCONT)
+        second = subprocess.run(
+            command, env={**unnamed, "RANK": "1", "WORLD_SIZE": "2"}, capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+        assert second.stdout == "rank 1 of 2: 3\n", second.stderr
+        assert first.communicate(timeout=60)[0] == "rank 0 of 2: 3\n"
+    finally:
+        first.kill()
 
 
 def test_through_a_store_twice(program: Callable[..., Any]) -> None:
@@ -159,20 +163,28 @@ def test_several_hosts_need_an_address(environment: dict[str, str]) -> None:
     assert "set CCORE_ROOT_ADDR" in done.stderr
 
 
+def fnv1a(text: str) -> int:
+    """Return the hash by which the library names the socket of a host's ranks."""
+    value = 14695981039346656037
+    for byte in text.encode():
+        value = (value ^ byte) * 1099511628211 % 2**64
+    return value
+
+
+def set_launcher(monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
+    for name in os.environ.keys() - bare(os.environ).keys():
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        ({}, Launch()),
-        ({"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_JOBID": "j"}, Launch(1, 2, 0, "j")),
-        ({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, Launch(3, 4, 2, "")),
-        (
-            {"RANK": "0", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none", "MASTER_PORT": "29500"},
-            Launch(0, 2, 0, "none:29500"),
-        ),
-        (
-            {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "1"},
-            Launch(0, 8, 0, "7.1"),
-        ),
+        ({}, Launch(0, 1, 1, "none")),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_JOBID": "j"}, Launch(1, 2, 0, "MPICH")),
+        ({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, Launch(3, 4, 2, "torchrun")),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "7"}, Launch(0, 8, 0, "Slurm")),
         (
             {
                 "OMPI_COMM_WORLD_RANK": "1",
@@ -180,12 +192,13 @@ def test_several_hosts_need_an_address(environment: dict[str, str]) -> None:
                 "SLURM_PROCID": "0",
                 "SLURM_NTASKS": "1",
             },
-            Launch(1, 2, 0, ""),
+            Launch(1, 2, 0, "Open MPI"),
         ),
     ],
 )
-def test_launchers(variables: dict[str, str], expected: Launch) -> None:
-    assert launch(variables) == expected
+def test_launchers(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: Launch) -> None:
+    set_launcher(monkeypatch, variables)
+    assert launch() == expected
 
 
 @pytest.mark.parametrize(
@@ -195,8 +208,10 @@ def test_launchers(variables: dict[str, str], expected: Launch) -> None:
         {"RANK": "2", "WORLD_SIZE": "2"},
         {"RANK": "-1", "WORLD_SIZE": "2"},
         {"RANK": "0", "WORLD_SIZE": "two"},
+        {"RANK": "0", "WORLD_SIZE": "99999999999999999999"},
     ],
 )
-def test_nonsense_is_refused(variables: dict[str, str]) -> None:
+def test_nonsense_is_refused(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    set_launcher(monkeypatch, variables)
     with pytest.raises(CollectiveCoreError, match=r"RANK|WORLD_SIZE"):
-        launch(variables)
+        launch()

@@ -193,6 +193,23 @@ CC_API cc_result cc_get_unique_id(cc_unique_id* id);
 CC_API cc_result cc_unique_id_from_address(cc_unique_id* id, const char* address, int port, const char* secret,
                                            int is_root);
 
+/* How this process was started; set size before the call. */
+typedef struct cc_launch {
+  size_t size;
+  int32_t rank;
+  int32_t nranks;
+  int32_t local_size; /* ranks on this host; 0: the launcher does not say */
+  int32_t reserved;   /* zero */
+  char launcher[16];  /* "Open MPI", "MPICH", "torchrun", "Slurm" or "none" */
+} cc_launch;
+/* Reads the variables of Open MPI, MPICH, torchrun or Slurm; without any of them this is rank 0 of 1.
+ * CC_ERROR_INVALID_ARGUMENT: they make no sense; the text names the variable. */
+CC_API cc_result cc_get_launch(cc_launch* launch);
+/* Joins the ranks that the launcher of cc_get_launch started; returns on all ranks together. The ranks of one host meet
+ * by themselves. On several hosts they meet at MASTER_ADDR and MASTER_PORT, or at CCORE_ROOT_ADDR and CCORE_ROOT_PORT,
+ * and CCORE_JOB_SECRET authenticates them (docs/environment.md). config and failures as in cc_comm_init_rank. */
+CC_API cc_result cc_comm_init(cc_comm** comm, const cc_config* config);
+
 /* Joins rank of nranks; returns on all ranks together. config may be NULL. On failure *comm is NULL and
  * cc_last_error(NULL) has the cause. */
 CC_API cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_id* id, int rank,

@@ -153,6 +153,19 @@ class OpStats(ctypes.Structure):
     ]
 
 
+class Launch(ctypes.Structure):
+    """cc_launch."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("rank", c_int32),
+        ("nranks", c_int32),
+        ("local_size", c_int32),
+        ("reserved", c_int32),
+        ("launcher", c_char * 16),
+    ]
+
+
 class TraceEntry(ctypes.Structure):
     """cc_trace_entry."""
 
@@ -180,6 +193,8 @@ TRACE_ENTRIES = 64
 _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_get_unique_id": (POINTER(UniqueId),),
     "cc_unique_id_from_address": (POINTER(UniqueId), c_char_p, c_int, c_char_p, c_int),
+    "cc_get_launch": (POINTER(Launch),),
+    "cc_comm_init": (POINTER(c_void_p), POINTER(Config)),
     "cc_comm_init_rank": (POINTER(c_void_p), c_int, POINTER(UniqueId), c_int, POINTER(Config)),
     "cc_comm_destroy": (c_void_p,),
     "cc_comm_split": (c_void_p, c_int, c_int, POINTER(Config), POINTER(c_void_p)),

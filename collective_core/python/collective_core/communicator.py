@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ctypes import byref, c_int, c_void_p, sizeof
+from dataclasses import dataclass
 from typing import Any
 
-from collective_core import _lib, environment, meeting
+from collective_core import _lib, environment
 from collective_core.buffers import Buffer, as_buffer, expect
 from collective_core.collectives import Collectives
 from collective_core.enums import Dtype, Operation, Redop, Transport
@@ -38,8 +39,25 @@ def dump_config() -> str:
     return _lib.text_of(_lib.library().cc_dump_config, None)
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How this process was started; `local_size`, the ranks on this host, is 0 when the launcher does not say."""
+
+    rank: int
+    size: int
+    local_size: int
+    launcher: str
+
+
+def launch() -> Launch:
+    """Read the variables of Open MPI, MPICH, torchrun or Slurm; raises CollectiveCoreError if they make no sense."""
+    found = _lib.Launch(size=sizeof(_lib.Launch))
+    _lib.check(_lib.library().cc_get_launch(byref(found)))
+    return Launch(found.rank, found.nranks, found.local_size, found.launcher.decode())
+
+
 _NO_COLOR = -1
-_INIT_TIMEOUT_S = 120.0
+_STORE_KEY = "collective_core_unique_id"
 
 
 class Communicator(Collectives, Transfers, Observation):
@@ -83,21 +101,25 @@ class Communicator(Collectives, Transfers, Observation):
         `settings` are keywords of the constructor. What to set when ranks are on several hosts is in
         docs/environment.md.
         """
-        wait_s = settings.get("init_timeout_s")
-        if wait_s is None:
-            wait_s = environment.number("CCORE_INIT_TIMEOUT_S", _INIT_TIMEOUT_S, 1e-3, 1e9)
-        rank, size, identity = meeting.by_environment(wait_s)
-        return cls(rank, size, identity, **settings)
+        if launch().rank == 0:
+            environment.warn_of_misspelt()
+        handle = c_void_p()
+        _lib.check(_lib.library().cc_comm_init(byref(handle), byref(_config(**settings))))
+        return cls._adopt(handle)
 
     @classmethod
     def from_store(cls, store: Any, rank: int, size: int, **settings: Any) -> Communicator:
         """Join through a torch Store of its own (a `PrefixStore`, when others use the same one)."""
-        return cls(*meeting.by_store(store, rank, size), **settings)
+        if rank == 0:
+            store.set(_STORE_KEY, get_unique_id())
+        return cls(rank, size, bytes(store.get(_STORE_KEY)), **settings)
 
     @classmethod
     def from_mpi(cls, comm: Any, **settings: Any) -> Communicator:
         """Join with the ranks of an mpi4py communicator; all of them call it."""
-        return cls(*meeting.by_mpi(comm), **settings)
+        rank, size = int(comm.Get_rank()), int(comm.Get_size())
+        identity = comm.bcast(get_unique_id() if rank == 0 else None, root=0)
+        return cls(rank, size, bytes(identity), **settings)
 
     def split(self, color: int | None, key: int = 0, **changes: Any) -> Communicator | None:
         """Make a communicator of the ranks that call it with this color, in the order of `key`, then rank.

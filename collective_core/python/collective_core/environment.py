@@ -18,8 +18,6 @@ _logger = logging.getLogger("collective_core")
 _BY_NAME = {variable.name: variable for variable in VARIABLES}
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
-# Never part of a report.
-_SECRET = "CCORE_JOB_SECRET"
 # CCORE_TCP_STREAM resembles CCORE_TCP_STREAMS by 0.97, CCORE_2D_LIMITS CCORE_2D_LIMIT by 0.97.
 _RESEMBLANCE = 0.88
 _read: dict[str, str] = {}
@@ -126,8 +124,7 @@ def _found(variable: Variable) -> tuple[str, str]:
     for other, value in given[1:]:
         if value != given[0][1]:
             _warn_once(given[0][0], given[0][1], other, value)
-    if variable.name != _SECRET:
-        _read[given[0][0]] = given[0][1]
+    _read[given[0][0]] = given[0][1]
     return given[0]
 
 

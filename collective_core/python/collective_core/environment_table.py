@@ -54,7 +54,6 @@ _PYTHON = (Reader.PYTHON,)
 _ALSO_PYTHON = (Reader.LIBRARY, Reader.PYTHON)
 _PLUGINS = (Reader.PLUGINS,)
 _CUDA = (Reader.CUDA,)
-_LAUNCHED = (Reader.PERF, Reader.PYTHON, Reader.HOROVOD)
 
 VARIABLES: tuple[Variable, ...] = (
     Variable(
@@ -63,7 +62,7 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_INIT_TIMEOUT_S", Kind.SECONDS, "120", "deadline of the initialisation",
-        (Reader.LIBRARY, *_LAUNCHED, Reader.NCCL, Reader.PLUGINS), aliases=("HOROVOD_GLOO_TIMEOUT_SECONDS",),
+        (Reader.LIBRARY, Reader.NCCL, Reader.PLUGINS), aliases=("HOROVOD_GLOO_TIMEOUT_SECONDS",),
     ),
     Variable(
         "CCORE_TRANSPORT", Kind.CHOICE, "auto", "`shm` fails if impossible; `tcp` also inside a node",
@@ -303,12 +302,12 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("CCORE_LIBRARY", Kind.TEXT, "the package's own", "another libcollective_core.so", _PYTHON),
     Variable(
         "CCORE_ROOT_ADDR", Kind.TEXT, "see below", "address of rank 0's host, on which rank 0 listens",
-        _LAUNCHED,
+        _LIBRARY,
     ),
-    Variable("CCORE_ROOT_PORT", Kind.COUNT, "29555", "its port", _LAUNCHED),
+    Variable("CCORE_ROOT_PORT", Kind.COUNT, "29555", "its port", _LIBRARY),
     Variable(
         "CCORE_JOB_SECRET", Kind.TEXT, "the job's name", "a text that only this job knows; authenticates its ranks",
-        _LAUNCHED,
+        _LIBRARY,
     ),
     Variable(
         "CCORE_CPU_BINDING", Kind.FLAG, "0", "bind each rank to its share of the allowed CPUs, near its GPU",

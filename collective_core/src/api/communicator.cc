@@ -7,14 +7,42 @@
 
 #include "api/support.h"
 #include "collective_core/collective_core.h"
+#include "common/clock.h"
 #include "common/dtype.h"
 #include "engine/settings_text.h"
 #include "engine/split.h"
+#include "rendezvous/launch.h"
 
 using ccore::guarded;
 using ccore::require;
 
 extern "C" {
+
+cc_result cc_get_launch(cc_launch* launch) {
+  return guarded([&] {
+    require(launch != nullptr, "launch is null");
+    require(launch->size >= sizeof(size_t), "cc_launch.size is not set");
+    const ccore::Launch found = ccore::launch_of_process();
+    cc_launch full{};
+    full.size = std::min(launch->size, sizeof full);
+    full.rank = found.rank;
+    full.nranks = found.size;
+    full.local_size = found.local_size;
+    std::strncpy(full.launcher, found.launcher, sizeof full.launcher - 1);
+    std::memcpy(launch, &full, full.size);
+  });
+}
+
+cc_result cc_comm_init(cc_comm** comm, const cc_config* config) {
+  if (comm) *comm = nullptr;
+  return guarded([&] {
+    require(comm != nullptr, "comm is null");
+    const ccore::Settings settings = ccore::settings_from(config);
+    const ccore::Launch launch = ccore::launch_of_process();
+    const ccore::UniqueId id = ccore::meet(launch, ccore::Deadline::in_ms(settings.init_timeout_ms));
+    *comm = new cc_comm{ccore::Communicator(id, launch.rank, launch.size, settings)};
+  });
+}
 
 cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_id* id, int rank, const cc_config* config) {
   if (comm) *comm = nullptr;

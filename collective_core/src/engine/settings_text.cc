@@ -106,7 +106,10 @@ std::string settings_text(const ToldSettings& told) {
     if (better != told.end()) {
       setting = better->second;
     } else if (!found.text.empty()) {
-      setting = {found.text, found.name == variable.name ? "environment" : "environment, as " + found.name};
+      // The secret authenticates the ranks, and this text goes into logs.
+      const bool secret = std::string(variable.name) == "CCORE_JOB_SECRET";
+      setting = {secret ? "***" : found.text,
+                 found.name == variable.name ? "environment" : "environment, as " + found.name};
     }
     text += std::string(variable.name) + "=" + setting.value + " (" + setting.source + ")\n";
   }
