@@ -73,7 +73,7 @@ SCRIPTS += .ci/run templates/docker/record-packages templates/docker/start-sshd
 # The parts of the runner share their variables, so that they are read as one script.
 RUNNER := $(filter clusterctl/apply/runner/%,$(SCRIPTS))
 
-CXX_SOURCES = $(shell find collective_core tests/core -name '*.cc' -o -name '*.h')
+CXX_SOURCES = $(shell find collective_core tests/core -name '*.cc' -o -name '*.h' -o -name '*.hpp')
 
 lint-fast: $(VENV)/.dev ## What pre-commit runs: formatting, lint, shell scripts, spelling
 	$(BIN)/ruff format --check .

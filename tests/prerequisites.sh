@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(
-  git make gcc g++ binutils python3-venv # build
+  git make gcc g++ binutils python3-venv pkg-config # build
   g++-aarch64-linux-gnu qemu-user        # kernels of 64-bit Arm
   locales                                # a program in another language
   openssh-server openssh-client sudo     # transport

@@ -38,6 +38,12 @@ def test_install_tree(build: Any, tmp_path: Path) -> None:
         "lib/libnccl-tuner-ccore.so",
         *(f"bin/{name}" for name in PROGRAMS),
         "include/collective_core/collective_core.h",
+        "include/collective_core/collective_core.hpp",
+        *(
+            f"lib/cmake/collective_core/collective_core{part}.cmake"
+            for part in ("Config", "Config-release", "ConfigVersion")
+        ),
+        "lib/pkgconfig/collective_core.pc",
     }
     # The program finds its library wherever the package is moved to.
     moved = tmp_path / "elsewhere"
