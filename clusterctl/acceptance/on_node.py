@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import threading
 import time
@@ -43,6 +44,10 @@ _MOST_BYTES = 8 << 20
 _LOG_BYTES = 1 << 20
 _SURVEY_TIMEOUT_S = 120.0
 _REASON_CHARACTERS = 300
+_REASONS = (
+    re.compile(r"NCCL WARN [^\n]{3,400}"),
+    re.compile(r"Test (?:CUDA|NCCL) failure [^\n]{1,400}"),
+)
 _GRACE_S = 2.0
 _RECONNECTS = 3
 _RECONNECT_S = 5.0
@@ -249,8 +254,21 @@ def outcome_of(
         checked.check(parsed, devices)
     except HANDLING_ERRORS as error:
         said = visible(" ".join(str(error).split()))[:_REASON_CHARACTERS]
-        return replace(begun, failed=f"its output cannot be read: {said}")
+        words = _last_line(text)[:_REASON_CHARACTERS] if said.startswith("not JSON") else ""
+        printed = f"; it printed: {words}" if words else ""
+        return replace(begun, failed=f"its output cannot be read: {said}{printed}")
     return replace(begun, parsed=parsed, not_run=parsed.not_run, tool=_tool(begun.tool, parsed.version))
+
+
+def _reason_in(*texts: str) -> str:
+    """Return the line in which NCCL or its tests name an error; the tests end with one line for each caller."""
+    found = (match for pattern in _REASONS for text in texts if (match := pattern.search(text)))
+    return next((visible(scrubbed(match[0].strip())) for match in found), "")
+
+
+def _last_line(text: str) -> str:
+    words = [line.strip() for line in text.splitlines() if line.strip()]
+    return visible(scrubbed(words[-1])) if words else ""
 
 
 def _tool(named: str, version: str) -> str:
@@ -261,8 +279,8 @@ def _tool(named: str, version: str) -> str:
 
 
 def _ended_badly(done: Completed) -> str:
-    words = [line.strip() for line in (done.error_text or done.text).splitlines() if line.strip()]
-    said = f": {visible(scrubbed(words[-1]))}" if words else ""
+    words = _reason_in(done.error_text, done.text) or _last_line(done.error_text or done.text)
+    said = f": {words}" if words else ""
     if done.returncode in (137, -9):
         return f"it was killed by signal 9, possibly for memory{said}"[:_REASON_CHARACTERS]
     return f"it ended with exit status {done.returncode}{said}"[:_REASON_CHARACTERS]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
+
 from clusterctl.acceptance.model import AcceptRow, NodeProgram, RowCommand, RowPlace, RowTool, Tier
 from clusterctl.acceptance.outputs import dcgm, hpl, nccl_tests, nvbandwidth
 from clusterctl.acceptance.rows.gpu import gpu_name, without_gpu
@@ -16,6 +19,9 @@ _HPL = RowTool("xhpl", "install HPL, for example NVIDIA's container hpc-benchmar
 # dcgmi ends with a status other than 0 if a test failed; the document tells which one.
 _DCGM_STATUSES = frozenset({0, 1, 226})
 _BYTES = "4G"
+# Without NVSwitch, a GPU maps the memory of at most eight peers, and CUDA fails beyond with error 711. Of more GPUs,
+# groups are measured one after the other.
+_MOST_GPUS = 8
 _HPL_SHARE = 0.1
 _HPL_SIZE = (2_000, 60_000)
 _HPL_DAT = """\
@@ -71,14 +77,21 @@ def _nvbandwidth(_: RowPlace) -> RowCommand:
 
 
 def _all_reduce(place: RowPlace) -> RowCommand:
-    return RowCommand(
-        ("all_reduce_perf", "-b", _BYTES, "-e", _BYTES, "-g", str(_gpus(place.facts)), "-n", "20", "-c", "1")
-    )
+    gpus = _gpus(place.facts)
+    own = min(gpus, _MOST_GPUS)
+    argv = ("all_reduce_perf", "-b", _BYTES, "-e", _BYTES, "-g", str(own), "-n", "20", "-c", "1")
+    if gpus > own:
+        groups = (range(first, first + own) for first in (*range(0, gpus - own, own), gpus - own))
+        runs = (f"CUDA_VISIBLE_DEVICES={','.join(map(str, group))} {shlex.join(argv)}" for group in groups)
+        argv = ("sh", "-c", f" && echo '{nccl_tests.BETWEEN_GROUPS}' && ".join(runs))
+    # NCCL reports why it fails in a line of its own.
+    return RowCommand(argv, env={"NCCL_DEBUG": "WARN"})
 
 
 def _over_nics(place: RowPlace) -> RowCommand:
     # Without peer access and shared memory, NCCL uses the NICs within the node.
-    return RowCommand(_all_reduce(place).argv, env={"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"})
+    plain = _all_reduce(place)
+    return replace(plain, env={**plain.env, "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"})
 
 
 def _hpl(place: RowPlace) -> RowCommand:

@@ -80,6 +80,11 @@ def test_every_fault_of_a_program_is_a_row_with_a_reason(accept, tmp_path):
         row("broken", "echo 'cannot open device' >&2; exit 3"),
         row("missing", "true", RowTool("no-such-program", "install it")),
         row("huge", "echo value 1e999"),
+        row(
+            "nccl",
+            "echo 'n1:1:2 [0] allocator.cc:79 NCCL WARN Cuda failure 711 peer mapping resources exhausted'\n"
+            "echo ' .. n1 pid 3018: Test failure common.cu:937'; exit 3",
+        ),
     ]
     status, found, document = accept(rows)
     reasons = {name: one["reason"] for name, one in found.items()}
@@ -90,10 +95,13 @@ def test_every_fault_of_a_program_is_a_row_with_a_reason(accept, tmp_path):
     assert reasons["rubbish"] == "its output cannot be read: a line with a value is missing"
     assert "wrote more than" in reasons["endless"]
     assert reasons["broken"] == "it ended with exit status 3: cannot open device"
+    assert reasons["nccl"] == (
+        "it ended with exit status 3: NCCL WARN Cuda failure 711 peer mapping resources exhausted"
+    )
     assert reasons["missing"] == "no-such-program not found: install it"
     assert reasons["huge"].startswith("its output cannot be read: expected a finite decimal number")
     fails = {name for name, one in found.items() if one["status"] == "fail"}
-    assert fails == {"hangs", "killed", "rubbish", "endless", "broken", "huge"}
+    assert fails == {"hangs", "killed", "rubbish", "endless", "broken", "huge", "nccl"}
     path = tmp_path / "runs" / document["run"] / found["broken"]["log"]
     assert path.stat().st_mode & 0o777 == 0o600
     log = path.read_text()

@@ -8,13 +8,16 @@ import time
 from pathlib import Path
 
 import pytest
+from case_facts import facts_of
 from soak import spread
 
 from clusterctl.acceptance.catalog import ROWS
-from clusterctl.acceptance.model import NodeProgram, PairProgram
-from clusterctl.acceptance.outputs import fio, stress_ng
+from clusterctl.acceptance.model import NodeProgram, PairProgram, RowPlace
+from clusterctl.acceptance.outputs import fio, nccl_tests, stress_ng
 from clusterctl.acceptance.rows import cpu, disk, fleet
+from clusterctl.acceptance.rows import tools as tool_rows
 from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.inventory.model import Node
 
 
 @pytest.fixture
@@ -275,3 +278,39 @@ def test_what_a_launch_lacks_is_named_once_for_equal_nodes_with_what_to_do():
         fleet.reason_of((Fault(FaultKind.LAUNCHER, "mpirun ended with status 1"),))
         == "mpirun ended with status 1"
     )
+
+
+@pytest.mark.parametrize(
+    ("gpus", "groups"),
+    [
+        (8, None),
+        (10, ["0,1,2,3,4,5,6,7", "2,3,4,5,6,7,8,9"]),
+        (16, ["0,1,2,3,4,5,6,7", "8,9,10,11,12,13,14,15"]),
+        (18, ["0,1,2,3,4,5,6,7", "8,9,10,11,12,13,14,15", "10,11,12,13,14,15,16,17"]),
+    ],
+)
+def test_one_process_measures_eight_gpus_and_groups_of_more_are_measured_in_turn(tmp_path, gpus, groups):
+    """With a program that prints a table and its GPUs; the last group is slower."""
+    table = (Path(__file__).parent / "cases/nccl_tests/two_gpus.txt").read_text()
+    (tmp_path / "table").write_text(table)
+    (tmp_path / "all_reduce_perf").write_text(
+        '#!/bin/sh\necho "$CUDA_VISIBLE_DEVICES $*" >>ran\n'
+        f'case ",$CUDA_VISIBLE_DEVICES," in *,{gpus - 1},*) exec sed s/360.86/300.5/g table ;; esac\ncat table\n'
+    )
+    (tmp_path / "all_reduce_perf").chmod(0o755)
+    command = tool_rows._all_reduce(
+        RowPlace(
+            Node(name="a", address="a"),
+            facts_of({"gpus": [f"0000:{n:02x}:00.0 NVIDIA_H200" for n in range(gpus)]}),
+            "",
+        )
+    )
+    assert command.env == {"NCCL_DEBUG": "WARN"}
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        command.argv, cwd=tmp_path, env=path, capture_output=True, text=True, timeout=60, check=True
+    )
+    said = "-b 4G -e 4G -g 8 -n 20 -c 1"
+    assert (tmp_path / "ran").read_text().splitlines() == [f"{one} {said}" for one in groups or [""]]
+    (measured,) = nccl_tests.parse(done.stdout).measurements
+    assert measured.value == (300.5 if groups else 360.86)
