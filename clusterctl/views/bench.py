@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -108,6 +109,19 @@ def form(name: Form, views: Sequence[View]) -> str:
     if name == "junit":
         return junit.render("clusterctl bench", (suite for one in views for suite in one.suites()))
     return prometheus.render(_monitored(views))
+
+
+def made(name: Form, record: Record) -> View:
+    """Return the view of a run whose part for this form is made now, so that an error in it concerns this run alone."""
+    found = view(record)
+    if name == "csv":
+        lines = tuple(found.lines())
+        return replace(found, lines=lambda: lines)
+    if name == "junit":
+        suites = tuple(found.suites())
+        return replace(found, suites=lambda: suites)
+    metrics = tuple(found.metrics())
+    return replace(found, metrics=lambda: metrics)
 
 
 def _title(record: Record) -> str:

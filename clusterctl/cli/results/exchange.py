@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -17,10 +17,12 @@ from clusterctl.inventory.user_paths import is_folder
 from clusterctl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from clusterctl.results.record import Record
     from clusterctl.results.store import RunFilter, Store
+
+T = TypeVar("T")
 
 
 class Format(str, Enum):
@@ -53,17 +55,29 @@ def export(
     report_files.refuse_unwritable(output)
     choice = filters.wanted()
     with Store.open(runs, make=False) as results:
-        records = _readable(results, choice, kind or Format.json)
+        text = _rendered(results, choice, kind or Format.json)
         say_damaged(results.damaged)
-    text = _rendered(kind or Format.json, records)
     if output is None:
         console.data(text.replace("\r\n", "\n"))  # CSV has \r\n; on stdout, lines end with \n
     else:
         report_files.write(output, text)
 
 
-def _readable(results: Store, choice: RunFilter, kind: Format) -> list[Record]:
-    """Return the runs that can be written; each is tried alone, so that a damaged run does not affect others."""
+def _rendered(results: Store, choice: RunFilter, kind: Format) -> str:
+    if kind is Format.json:
+        from clusterctl.documents.results import ResultsExport
+        from clusterctl.report.text import runs as run_list
+
+        exported = _readable(results, choice, run_list.exported)
+        return json_text.in_ascii(ResultsExport(runs=exported).document(), indent=1) + "\n"
+    from clusterctl.views import bench
+
+    form = kind.value
+    return bench.form(form, _readable(results, choice, lambda record: bench.made(form, record)))
+
+
+def _readable(results: Store, choice: RunFilter, make: Callable[[Record], T]) -> list[T]:
+    """Return what is made of each run; each is made alone, so that a damaged run does not affect others."""
     from clusterctl.results.damage import read_as_stored
 
     found = []
@@ -71,22 +85,10 @@ def _readable(results: Store, choice: RunFilter, kind: Format) -> list[Record]:
         try:
             record = results.get(one.run)
             with read_as_stored(one.run, results.path):
-                _rendered(kind, [record])
+                found.append(make(record))
         except ResultError as error:
             results.damaged.append(error.message)
-        else:
-            found.append(record)
     return found
-
-
-def _rendered(kind: Format, records: Sequence[Record]) -> str:
-    if kind is Format.json:
-        from clusterctl.report.text import runs as run_list
-
-        return json_text.in_ascii(run_list.exported(records), indent=1) + "\n"
-    from clusterctl.views import bench
-
-    return bench.form(kind.value, [bench.view(record) for record in records])
 
 
 def import_runs(

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
-from clusterctl.documents.results import ExportedRun, Results, ResultsExport, StoredRun
+from clusterctl.documents.results import ExportedRun, Results, StoredRun
 from clusterctl.foreign import json_value
 from clusterctl.report.text.run_list import age
 from clusterctl.report.text.table import columns, fits, with_notes
@@ -81,10 +81,8 @@ def _ran_on(row: Sequence[str]) -> str:
     return f"{library}, {launcher}, ranks {ranks}, nodes {nodes}, {hardware}{label}"
 
 
-def exported(records: Sequence[Record]) -> dict[str, Any]:
-    """Return runs as a ``clusterctl.results-export/1`` document: columns, commands and ``bench``'s document."""
-    runs = [
-        ExportedRun(**_columns(one.summary), commands=list(one.commands), document=dict(one.document))
-        for one in records
-    ]
-    return ResultsExport(runs=runs).document()
+def exported(record: Record) -> ExportedRun:
+    """Return the part of a run in a ``clusterctl.results-export/1`` document: columns, commands, the result."""
+    return ExportedRun(
+        **_columns(record.summary), commands=list(record.commands), document=dict(record.document)
+    )

@@ -66,7 +66,7 @@ REPORTS: dict[str, Callable[[], str]] = {
     "bench prometheus": lambda: bench_views.prometheus(record()),
     "bench csv": lambda: bench_views.csv(record()).replace("\r\n", "\n"),
     "bench html": lambda: bench_views.page(record()),
-    "export json": lambda: json.dumps(run_list.exported([record()]), indent=1).replace("\x7f", ""),
+    "export json": lambda: json_text.in_ascii(run_list.exported(record()).model_dump(mode="json"), indent=1),
     "list": lambda: visible(run_list.render([record().summary])),
 }
 
