@@ -48,7 +48,7 @@ void check_cards(const std::vector<Card>& cards, size_t own) {
     for (const Address& address : rails_of(other)) {
       if (!is_loopback(address) || std::strcmp(other.host, card.host) == 0) continue;
       throw Error(CC_ERROR_INVALID_USAGE,
-                  format("rank %d on host %s can only be reached at %s, which is no address for host %s; name its "
+                  format("rank %d on host %s can only be reached at %s, which is not an address for host %s; name its "
                          "network with CCORE_SOCKET_IFNAME",
                          rank, other.host, host_text(address).c_str(), card.host));
     }

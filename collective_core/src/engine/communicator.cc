@@ -67,7 +67,7 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
                    recorder_.set_source(transfer.ticket, transfer.peer);
                    recorder_.end(transfer.ticket, CC_SUCCESS, clock_.now_ns());
                  }),
-      standoff_(rank, nranks) {
+      deadlock_check_(rank, nranks) {
   chooser_.chosen = &chosen_;
   if (connections_.link_matrix) {
     chooser_.trees = &trees_;
@@ -252,7 +252,7 @@ bool Communicator::registered(uint64_t number) {
 
 void Communicator::abort(const std::string& why) {
   check_process();
-  if (finalized_) return;  // nothing can run here, and what others still do is no concern of this rank
+  if (finalized_) return;  // nothing can run here, and what others still do does not concern this rank
   monitor_->fail(CC_ERROR_ABORTED, why);
 }
 

@@ -11,11 +11,11 @@
 #include "collectives/links/transfers.h"
 #include "common/quick_clock.h"
 #include "engine/connect.h"
+#include "engine/deadlock_check.h"
 #include "engine/failure.h"
 #include "engine/measuring.h"
 #include "engine/monitor.h"
 #include "engine/recorder.h"
-#include "engine/standoff.h"
 #include "engine/tuning.h"
 #include "engine/turns.h"
 #include "transport/shm/windows.h"
@@ -112,7 +112,7 @@ class Communicator {
   Recorder recorder_;
   Algorithm chosen_ = Algorithm::none;  // by the operation that runs
   Transfers transfers_;
-  Standoff standoff_;
+  DeadlockCheck deadlock_check_;
   std::thread::id group_owner_;  // of the open group; default: none is open
 };
 

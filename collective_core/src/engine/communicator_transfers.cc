@@ -70,7 +70,7 @@ void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
     const auto check = [&] {
       failure_.check();
       transfers_.check_deadlines([this](int peer) { return connections_.peers[static_cast<size_t>(peer)].name; });
-      if (connections_.arena) standoff_.check(transfers_, *connections_.arena, sequence_);
+      if (connections_.arena) deadlock_check_.check(transfers_, *connections_.arena, sequence_);
     };
     check();
     WaitLadder ladder(doorbell_, monitor_->wake_fd(), spin_, check);
@@ -92,7 +92,7 @@ void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
 Error Communicator::explained(const Error& late) const {
   const std::string missing = monitor_->who_is_missing(0, sequence_ + 1);
   try {
-    standoff_.explain(
+    deadlock_check_.explain(
         transfers_, [this](int peer, uint64_t number, Operation* called) { return call_of(peer, number, called); },
         sequence_);
   } catch (const Error& desync) {

@@ -25,7 +25,7 @@ std::string model_size_text(int64_t bytes) {
 
 }  // namespace
 
-// Rank 0 reads, and the others are told: files that differ between hosts cannot make ranks differ.
+// Rank 0 reads and sends to the others: files that differ between hosts cannot make ranks differ.
 void Communicator::load_choices() {
   std::vector<Choice> choices;
   if (rank_ == 0) {

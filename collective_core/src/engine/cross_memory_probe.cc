@@ -31,7 +31,7 @@ struct Report {
   char why[240] = {};  // empty: all went well
 };
 
-// Mapped by itself and for as long as the others may look: what is freed could be somebody else's soon.
+// Mapped by itself and for as long as the others may look: freed memory could soon belong to other data.
 class Board {
  public:
   explicit Board(size_t ranks) : bytes_(sizeof(Nonce) + ranks * sizeof(uint64_t)) {

@@ -31,7 +31,7 @@ uint64_t reduced_at_once(const Operation& operation) {
   return std::min(operation.count, operation.shape) * dtype_size(static_cast<cc_dtype>(operation.dtype));
 }
 
-// What links have carried is told to programs, which did not ask for this.
+// What links have carried is counted for programs, which did not ask for this.
 class UncountedPayload {
  public:
   explicit UncountedPayload(const Context& context) : context_(context) {

@@ -171,7 +171,7 @@ std::string Monitor::who_is_missing(uint64_t operation, uint64_t asked) {
     return false;
   };
   const Deadline patience = Deadline::in_ms(kAnswerMs);
-  // Somebody else's failure ends the question: it is the first.
+  // Another rank's failure ends the question: it is the first.
   while (any_silent() && !patience.passed() && failure_->code() == CC_SUCCESS) {
     const timespec moment{0, 1000000};
     nanosleep(&moment, nullptr);

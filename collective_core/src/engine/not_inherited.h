@@ -10,7 +10,7 @@ namespace ccore {
 class NotInherited {
  public:
   // In a child made by fork(), each of fds is a copy of `instead` from the beginning: its number stays taken, so that
-  // whoever closes it closes nothing else.
+  // closing it closes nothing else.
   NotInherited(int instead, std::vector<int> fds);
   // Before they are closed.
   ~NotInherited();

@@ -41,7 +41,7 @@ Settings settings_from_env() {
   settings.ring_bytes = env_integer("CCORE_SHM_RING_BYTES", kRingBytes, 4096, int64_t{1} << 30);
   settings.slot_bytes = env_integer("CCORE_SHM_SLOT_BYTES", kSlotBytes, 0, int64_t{1} << 30);
   settings.cross_memory = env_integer("CCORE_CMA", 1, 0, 1) != 0;
-  // A wrong one is told here, not by the first reduction or connection: a rank that ends before the others meet it
+  // A wrong one is refused here, not by the first reduction or connection: a rank that ends before the others meet it
   // leaves them waiting, unless they see the same.
   check_log_level();
   simd_level();
@@ -63,7 +63,7 @@ Settings settings_from(const cc_config* config, const Settings* base) {
     throw Error(CC_ERROR_INVALID_ARGUMENT, "a timeout in cc_config is negative");
   }
   if (given.transport < CC_TRANSPORT_AUTO || given.transport > CC_TRANSPORT_TCP) {
-    throw Error(CC_ERROR_INVALID_ARGUMENT, "cc_config.transport is none of cc_transport");
+    throw Error(CC_ERROR_INVALID_ARGUMENT, "cc_config.transport is not one of cc_transport");
   }
   Settings settings = base ? *base : settings_from_env();
   const auto note = [&](const char* name) {

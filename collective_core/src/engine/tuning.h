@@ -29,7 +29,7 @@ class Tuning {
   // chooser: of the communicator, and outlives this.
   Tuning(const TunerSettings& settings, const Chooser* chooser);
 
-  // Whether operations have to be told at all; the same on all ranks.
+  // Whether operations have to be recorded at all; the same on all ranks.
   bool active() const { return active_; }
   bool keeps() const { return settings_.cache_disabled == 0; }
 

@@ -28,7 +28,7 @@ class Turns {
     explicit Turn(Turns* turns) : stay_(turns), lock_(turns->mutex_) {}
 
    private:
-    Stay stay_;  // ends after the lock: when there is none, nobody touches the mutex either
+    Stay stay_;  // ends after the lock: when there is none, no thread touches the mutex either
     std::lock_guard<std::mutex> lock_;
   };
 

@@ -18,9 +18,9 @@ namespace ccore {
 // What a rank called as the operation of that number; false if that is not known.
 using CallOfRank = std::function<bool(int rank, uint64_t operation, Operation* called)>;
 
-class Standoff {
+class DeadlockCheck {
  public:
-  Standoff(int rank, int nranks) : rank_(rank), nranks_(nranks) {}
+  DeadlockCheck(int rank, int nranks) : rank_(rank), nranks_(nranks) {}
 
   // To be called while transfers do not move. sequence: of this rank's last operation. Throws CC_ERROR_DESYNC, naming
   // both calls, when one of them could not move for a while because its peer waits for this rank elsewhere.

@@ -1,4 +1,4 @@
-#include "engine/standoff.h"
+#include "engine/deadlock_check.h"
 
 namespace ccore {
 namespace {
@@ -8,7 +8,7 @@ constexpr int64_t kPatienceMs = 200;
 
 }  // namespace
 
-void Standoff::check(const Transfers& transfers, const Arena& arena, uint64_t sequence) {
+void DeadlockCheck::check(const Transfers& transfers, const Arena& arena, uint64_t sequence) {
   if (transfers.moves() != moves_) patience_.reset();
   moves_ = transfers.moves();
   Operation own;
@@ -27,15 +27,15 @@ void Standoff::check(const Transfers& transfers, const Arena& arena, uint64_t se
   }
 }
 
-void Standoff::explain(const Transfers& transfers, const CallOfRank& call_of, uint64_t sequence) const {
+void DeadlockCheck::explain(const Transfers& transfers, const CallOfRank& call_of, uint64_t sequence) const {
   Operation own;
   Operation found;
   const int deaf = deaf_peer(transfers, call_of, sequence, &own, &found);
   if (deaf >= 0) require_same(own, rank_, found, deaf);
 }
 
-int Standoff::deaf_peer(const Transfers& transfers, const CallOfRank& call_of, uint64_t sequence, Operation* own,
-                        Operation* found) const {
+int DeadlockCheck::deaf_peer(const Transfers& transfers, const CallOfRank& call_of, uint64_t sequence, Operation* own,
+                             Operation* found) const {
   int deaf = -1;
   transfers.for_each_unfinished([&](const Transfer& transfer) {
     if (deaf >= 0) return;
@@ -45,7 +45,7 @@ int Standoff::deaf_peer(const Transfers& transfers, const CallOfRank& call_of, u
   return deaf;
 }
 
-int Standoff::deaf_peer(const CallOfRank& call_of, int peer, uint64_t sequence, Operation* found) const {
+int DeadlockCheck::deaf_peer(const CallOfRank& call_of, int peer, uint64_t sequence, Operation* found) const {
   if (peer != kAnyPeer) return waits_elsewhere(call_of, peer, sequence, found) ? peer : -1;
   int deaf = -1;
   for (int rank = 0; rank < nranks_; ++rank) {
@@ -57,7 +57,7 @@ int Standoff::deaf_peer(const CallOfRank& call_of, int peer, uint64_t sequence, 
 }
 
 // The peer may have been through operations that do not need this rank, to one that does.
-bool Standoff::waits_elsewhere(const CallOfRank& call_of, int peer, uint64_t sequence, Operation* found) const {
+bool DeadlockCheck::waits_elsewhere(const CallOfRank& call_of, int peer, uint64_t sequence, Operation* found) const {
   if (peer == rank_) return false;
   while (call_of(peer, ++sequence, found)) {
     if (cannot_end_without(*found, peer, rank_)) return true;
