@@ -62,7 +62,8 @@ def claims(text: str) -> list[Claim]:
         if cells[0].startswith("**") and not any(cells[1:]):
             group = cells[0]
         elif len(cells) == 5 and group:
-            found.append(Claim(group, *cells))
+            claim, goal, measured, date, script = cells
+            found.append(Claim(group, claim, goal, measured, date, script))
         else:
             raise ValueError(f"line {number}: expected a group, then claims with five cells: {line}")
     return found

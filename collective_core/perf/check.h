@@ -14,7 +14,7 @@ struct Inputs {
   int nranks;
 };
 
-// In the place of a rank: the reduction of what all ranks contribute.
+// Instead of a rank: the reduction of what all ranks contribute.
 constexpr int kReduction = -1;
 
 // Writes elements [first, first + count) of what `rank` contributes.

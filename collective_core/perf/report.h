@@ -14,7 +14,7 @@ struct RankLine {
   long pid;
   std::string host;
   int device;          // local rank
-  std::string memory;  // where the buffers are: stands in the place of the PCI address
+  std::string memory;  // where the buffers are: stands instead of the PCI address
   std::string model;   // of the processor
 };
 

@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kSoname = "libnccl.so.2";
 
 void* open_nccl() {
-  // Python loads torch's NCCL without RTLD_GLOBAL, so that it is no part of the global search.
+  // Python loads torch's NCCL without RTLD_GLOBAL, so that the global search does not find it.
   if (void* loaded = dlopen(kSoname, RTLD_NOW | RTLD_NOLOAD)) return loaded;
   const char* path = std::getenv("CCORE_NCCL_PATH");
   void* opened = dlopen(path != nullptr && *path != '\0' ? path : kSoname, RTLD_NOW | RTLD_LOCAL);

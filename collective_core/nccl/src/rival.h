@@ -16,7 +16,7 @@ std::string compete_with_nccl(Communicator* communicator);
 enum class Choice { undecided, collective_core, nccl };
 Choice choice_for(const Call& call);
 
-// Carries out a call by whoever is chosen, or measured now. Not inside a group. *passed: NCCL did it.
+// Carries out a call by the one that is chosen, or measured now. Not inside a group. *passed: NCCL did it.
 Result run_in_competition(const Call& call, bool* passed);
 
 // A collective that was taken after all goes to NCCL.

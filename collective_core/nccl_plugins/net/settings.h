@@ -14,7 +14,7 @@ struct Settings {
   size_t inline_bytes;  // CCORE_NCCL_INLINE_BYTES: a message of up to this size takes the lead socket as a whole
   size_t chunk_bytes;  // CCORE_NCCL_CHUNK_BYTES: the most that a socket takes at once of a larger one
   int64_t spin_ns;  // CCORE_NCCL_SPIN_US: how long an idle thread polls before it sleeps
-  int speed_mbps;  // CCORE_NCCL_SPEED_MBPS: what NCCL is told of every interface; 0: what the kernel reports
+  int speed_mbps;  // CCORE_NCCL_SPEED_MBPS: the speed of every interface for NCCL; 0: what the kernel reports
   int64_t connect_ms;  // CCORE_INIT_TIMEOUT_S
 };
 

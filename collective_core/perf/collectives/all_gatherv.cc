@@ -1,4 +1,4 @@
-// all_gatherv_perf: all_gather_perf by the call that is told a size for every rank. The sizes are equal here, so that
+// all_gatherv_perf: all_gather_perf by the call that takes a size for every rank. The sizes are equal here, so that
 // the figures of the two can be compared.
 #include <vector>
 

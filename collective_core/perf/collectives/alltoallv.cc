@@ -1,4 +1,4 @@
-// alltoallv_perf: alltoall_perf by the call that is told a size for every pair. The sizes are equal here, so that the
+// alltoallv_perf: alltoall_perf by the call that takes a size for every pair. The sizes are equal here, so that the
 // figures of the two can be compared.
 #include <vector>
 

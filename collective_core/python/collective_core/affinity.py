@@ -54,7 +54,7 @@ def plan(topology: Topology, local_rank: int, nodes: Sequence[int | None]) -> Bi
     """Return the CPUs of a rank. `nodes` has the NUMA node of the GPU of each local rank, None where there is none.
 
     Ranks of one node share the cores of that node; ranks without share all. When a share would be less than two CPUs,
-    nobody who shares is bound: the threads of a rank that spin on one CPU stop each other.
+    no rank that shares is bound: the threads of a rank that spin on one CPU stop each other.
     Raises CollectiveCoreError when the rank is not one of `nodes`.
     """
     if not 0 <= local_rank < len(nodes):

@@ -3,7 +3,7 @@
 torch fixes buckets when DDP is made and has no public way to change them, so each candidate gets a DDP of its own
 around the same model, and is timed over some training steps. These are real steps: nothing is computed in vain, and
 the optimizer, which holds the model's parameters, does not notice. What changes with the bucket size is the order in
-which gradients are added up, hence the last bits of results; and state that hooks keep by bucket starts anew.
+which gradients are added up, hence the last bits of results; and state that hooks keep by bucket starts again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CANDIDATES: tuple[Cap, ...] = (None, 1, 4, 10, 25, 50, 100, 200)
 
 @dataclass(slots=True)
 class BucketTuner:
-    """Which candidate is measured next, and which has won. Pure: it is told the times.
+    """Choose which candidate is measured next, and which has won. Pure: the caller passes the times.
 
     The first candidate is the default. Another wins only if it is faster by `margin`, and is so again when both are
     measured a second time, so that noise does not choose.

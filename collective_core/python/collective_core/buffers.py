@@ -44,8 +44,8 @@ _FOREIGN = "__ctype_be__" if sys.byteorder == "little" else "__ctype_le__"
 def as_buffer(array: Any, *, written: bool = False) -> Buffer:
     """Take a Buffer, a C-contiguous numpy array or a ctypes array as memory; raises CollectiveCoreError.
 
-    `written`: the call puts its result there, which what is read-only is no place for: it may be a file, or a constant
-    of the program.
+    `written`: the call puts its result there. Read-only memory is refused, because it may be a file, or a constant of
+    the program.
     """
     if isinstance(array, Buffer):
         return array

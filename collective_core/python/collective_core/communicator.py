@@ -169,7 +169,7 @@ class Communicator(Collectives, Transfers, Observation):
         _lib.check(self._library.cc_tuner_set(self._live(), names[0], size_bytes, int(dtype), names[1]))
 
     def finalize(self, timeout_s: float | None = None) -> None:
-        """Wait until all ranks have called it; afterwards it can only be destroyed, which nobody notices."""
+        """Wait until all ranks have called it; afterwards it can only be destroyed, which no other rank notices."""
         self._call("cc_comm_finalize", timeout_s=timeout_s)
 
     def abort(self) -> None:

@@ -54,8 +54,8 @@ class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):
         """Return the group's own part of torch's store."""
         return self._store
 
-    # torch 2.4 asks the backends inside a group for its name, and here are none: two groups would share the name "",
-    # under which functional collectives then find the wrong one. So the name is kept on this side, too.
+    # torch 2.4 asks the backends inside a group for its name, and this group has no backend inside: two groups would
+    # share the name "", under which functional collectives then find the wrong one. So the name is kept on this side.
     def _set_group_name(self, name: str) -> None:
         self.setGroupName(name)
         _ProcessGroup._set_group_name(self, name)
@@ -119,7 +119,7 @@ def create_process_group(store: Any, rank: int, size: int, timeout: timedelta) -
     finally:
         if rank == 0:
             _forget_id(store)
-    # Nobody makes the next group in the same store before this one's id is gone from it.
+    # No rank makes the next group in the same store before this one's id is gone from it.
     communicator.barrier(seconds)
     _announce(communicator)
     affinity.bind_ranks(communicator)

@@ -117,7 +117,7 @@ cc_result cc_comm_stats(const cc_comm* comm, cc_operation operation, cc_op_stats
   return guarded([&] {
     require(comm && stats, "an argument is null");
     require(stats->size >= sizeof(size_t), "cc_op_stats.size is not set");
-    require(operation > 0 && operation <= CC_OPERATION_LAST, "operation is none of cc_operation");
+    require(operation > 0 && operation <= CC_OPERATION_LAST, "operation is not one of cc_operation");
     cc_op_stats full = comm->communicator.recorder().stats(operation);
     full.size = std::min(stats->size, sizeof full);
     std::memcpy(stats, &full, full.size);

@@ -24,7 +24,7 @@ struct Overrides {
 
   Overrides();
   bool operator==(const Overrides& other) const;
-  // Whether 2d may be taken for as many bytes by whoever is not forced to.
+  // Whether 2d may be taken for as many bytes by a choice that is not forced.
   bool allows_2d(size_t bytes) const { return hierarchical != 0 && bytes <= static_cast<size_t>(hierarchical_limit); }
 };
 

@@ -25,7 +25,7 @@ bool Timing::same_point(const Timing& other) const {
   return kind == other.kind && algorithm == other.algorithm && way == other.way && bytes == other.bytes;
 }
 
-// Written so that what is no number is not plausible.
+// Written so that NaN is not plausible.
 bool is_plausible(const Timing& timing) {
   return timing.us >= kLeastUs && timing.us <= kMostUs &&
          static_cast<float>(timing.bytes) <= timing.us * kMostBytesPerUs;

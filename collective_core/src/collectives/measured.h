@@ -46,7 +46,7 @@ size_t largest_buffer(Kind kind, size_t bytes, int nranks);
 
 class Measured {
  public:
-  // Puts these in place of what there is of their collectives and groups. If one of a collective is not plausible, none of
+  // Puts these instead of what there is of their collectives and groups. If one of a collective is not plausible, none of
   // that collective and group is used.
   void put(const std::vector<Timing>& timings, int nranks);
   const std::vector<Timing>& timings() const { return timings_; }

@@ -80,12 +80,12 @@ std::string describe_call(const Operation& operation) {
       if (operation.tag == kTunerAgrees) {
         Operation call = operation;
         call.kind = static_cast<Kind>(operation.target);
-        // What is on the wire may be anything, and a call is no agreement.
+        // What is on the wire may be anything, and a call agrees with no other.
         if (call.kind != Kind::tuning) return describe_call(call) + ", agreement of the tuner before it";
       }
       return format("operation %llu: %s", sequence, step_name(operation.tag));
   }
-  return "bytes that are no operation";
+  return "bytes that are not an operation";
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ constexpr size_t kCacheLine = 64;
 
 // Writes one byte of each line of what this core has read with what it holds, so that this core has the lines for itself. If
 // their owner overwrites them next, it takes them from the one core that has them; of lines that two cores share, an EPYC
-// whose cores have no cache in common overwrites one after the other, in 33 ns each. Nobody else may read or write these
+// whose cores have no cache in common overwrites one after the other, in 33 ns each. No other thread may use these
 // bytes meanwhile.
 inline void take_over(std::byte* at, size_t bytes) {
   constexpr size_t kLeastTaken = 1024;  // less is over before it pays
@@ -35,7 +35,7 @@ inline void fetch_for_store(const void* line) {
 // From this size on, results outgrow a core's caches before the caller can look at their beginning.
 constexpr size_t kPastCachesBytes = size_t{4} << 20;
 
-// As memcpy, into memory that nobody reads again soon; what is written is visible to whoever is told so afterwards. An
+// As memcpy, into memory that is not read again soon; what is written is visible to each that is notified afterwards. An
 // ordinary store first fetches the line that it overwrites, which of large data is a third of all that moves between the
 // caches and the memory.
 void copy_past_caches(std::byte* to, const std::byte* from, size_t bytes);

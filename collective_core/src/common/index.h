@@ -1,4 +1,4 @@
-// Ranks, nodes and blocks are ints, as -1 is none of them; what they index counts otherwise.
+// Ranks, nodes and blocks are ints, as -1 stands for no rank; what they index counts otherwise.
 #pragma once
 
 #include <cstddef>

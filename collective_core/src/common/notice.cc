@@ -4,7 +4,7 @@
 
 namespace ccore {
 
-// A release for each word, so that whoever reads a new word also sees that the state is odd.
+// A release for each word, so that a reader of a new word also sees that the state is odd.
 void Notice::write(uint64_t operation, const std::byte* header) {
   state.store(2 * operation + 1, std::memory_order_relaxed);
   for (size_t i = 0; i < words.size(); ++i) {

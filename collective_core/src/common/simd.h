@@ -14,7 +14,7 @@ enum class SimdLevel { scalar, avx2, avx512, neon };
 
 // All that this CPU offers, the best one last.
 const std::vector<SimdLevel>& simd_levels();
-// The best one, or what CCORE_SIMD says. Throws CC_ERROR_INVALID_ARGUMENT if that is no level or one that the CPU lacks.
+// The best one, or what CCORE_SIMD says. Throws CC_ERROR_INVALID_ARGUMENT if that is not a level or one that the CPU lacks.
 SimdLevel simd_level();
 
 }  // namespace ccore

@@ -18,7 +18,7 @@ struct CompressScratch {
   std::vector<uint32_t> indices;
 };
 
-// acc[i] = gradient[i] + residual[i] in f32; a null residual is zero. False if one of them is no finite number;
+// acc[i] = gradient[i] + residual[i] in f32; a null residual is zero. False if one of them is not finite;
 // acc is then incomplete. Also collects the candidates of a later compress() of the same acc.
 // The level changes the speed, never a bit.
 bool accumulate(const void* gradient, cc_dtype dtype, const float* residual, size_t count, const TopkSettings& settings,

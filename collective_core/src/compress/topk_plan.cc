@@ -41,9 +41,9 @@ TopkSettings topk_settings_from(const cc_topk_options* options) {
   refuse_unless(given.ratio >= 0 && given.ratio <= 1, "cc_topk_options.ratio is not between 0 and 1");
   refuse_unless(given.threshold_bytes >= 0, "cc_topk_options.threshold_bytes is negative");
   refuse_unless(given.method >= CC_TOPK_DEFAULT && given.method <= CC_TOPK_MSTOPK,
-                "cc_topk_options.method is none of cc_topk_method");
+                "cc_topk_options.method is not one of cc_topk_method");
   refuse_unless(given.values >= CC_TOPK_VALUES_DEFAULT && given.values <= CC_TOPK_VALUES_F16,
-                "cc_topk_options.values is none of cc_topk_values");
+                "cc_topk_options.values is not one of cc_topk_values");
   refuse_unless(given.samplings >= 0 && given.samplings <= 1000, "cc_topk_options.samplings is not between 0 and 1000");
   TopkSettings settings;
   settings.ratio = given.ratio > 0 ? given.ratio : ratio_from_env(settings.ratio);

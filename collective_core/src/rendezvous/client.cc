@@ -51,7 +51,7 @@ std::string RendezvousClient::read_reply() {
 void RendezvousClient::tell_news() {
   told_ = true;
   read_reply();
-  throw Error(CC_ERROR_INTERNAL, "the rendezvous answered a question that nobody has asked");
+  throw Error(CC_ERROR_INTERNAL, "the rendezvous answered a question that was not asked");
 }
 
 Alarm RendezvousClient::alarm() {

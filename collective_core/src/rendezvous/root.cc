@@ -19,7 +19,7 @@
 namespace ccore {
 namespace {
 
-constexpr int64_t kFirstRankMs = 3600 * 1000;  // an id that nobody ever uses does not keep a thread for ever
+constexpr int64_t kFirstRankMs = 3600 * 1000;  // an id that no rank ever uses does not keep a thread for ever
 constexpr int kMostRanks = 65536;
 
 std::string rank_text(int rank) { return "rank " + std::to_string(rank); }

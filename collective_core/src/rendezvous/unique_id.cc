@@ -26,7 +26,7 @@ Address own_address() {
 }
 
 // Debian and Ubuntu give the host's own name an address of the loopback (127.0.1.1), where the ranks of other hosts, for
-// whom the name stands for another address, would find nobody.
+// whom the name stands for another address, would find no one.
 bool is_own_name(const std::string& host, const Address& found) {
   return is_loopback(found) && host_text(found) != host && host.compare(0, 9, "localhost") != 0;
 }

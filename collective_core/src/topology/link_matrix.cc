@@ -98,7 +98,7 @@ LinkMatrix read_link_matrix(const std::string& source, const std::string& path, 
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad()) refuse(source, "cannot read it: " + errno_text(errno));
   text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kMostBytes) refuse(source, "it has more than 1 MiB, and so is no matrix of links");
+  if (text.size() > kMostBytes) refuse(source, "it has more than 1 MiB, and so is not a matrix of links");
   return parse_link_matrix(source, text, nranks);
 }
 

@@ -20,7 +20,7 @@ constexpr int kMostLinkedRanks = 64;
 
 // A row per sender and a column per receiver, in the order of ranks: numbers in units of 10^9 bytes per second, 0 for
 // no link, 0 or X for a rank itself. From # to the end of a line is comment. Throws CC_ERROR_INVALID_ARGUMENT, which
-// begins with `source`, if it is no matrix of nranks ranks, or leaves ranks without a way to rank 0.
+// begins with `source`, if it is not a matrix of nranks ranks, or leaves ranks without a way to rank 0.
 LinkMatrix parse_link_matrix(const std::string& source, const std::string& text, int nranks);
 // The same of a file; also CC_ERROR_INVALID_ARGUMENT when it cannot be read.
 LinkMatrix read_link_matrix(const std::string& source, const std::string& path, int nranks);

@@ -42,10 +42,10 @@ class Link {
   // Payload that is better copied behind its header than sent by a call of its own.
   virtual size_t inline_bytes() const { return 1024; }
   virtual const char* name() const = 0;
-  // What authenticates the headers of operations on this link; null where nobody stands between: in shared memory.
+  // What authenticates the headers of operations on this link; null where no network lies between: in shared memory.
   virtual Seals* header_seals() { return nullptr; }
 
-  uint64_t payload_bytes_sent = 0;  // counted by whoever streams payload
+  uint64_t payload_bytes_sent = 0;  // counted by the code that streams payload
   uint64_t payload_bytes_received = 0;
 };
 

@@ -18,7 +18,7 @@ struct Session {
   bool connected = false;  // this end is the one that connected; the other one accepted
 };
 
-// Bytes from somebody else than the peer, or altered, lost, repeated or reordered on their way. CC_ERROR_REMOTE.
+// Bytes from another sender than the peer, or altered, lost, repeated or reordered on their way. CC_ERROR_REMOTE.
 class NotAuthentic : public Error {
  public:
   explicit NotAuthentic(const std::string& text) : Error(CC_ERROR_REMOTE, text) {}

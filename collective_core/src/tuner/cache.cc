@@ -40,14 +40,14 @@ bool is_name(const std::string& text) {
          text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
 }
 
-// All of the word, or it is no number.
+// All of the word, or it is not a number.
 template <typename Number>
 Number number(const std::string& word, Number least, Number most) {
   Number value{};
   const char* end = word.data() + word.size();
   const auto [at, error] = std::from_chars(word.data(), end, value);
   if (error != std::errc() || at != end || !(value >= least && value <= most)) {
-    throw std::invalid_argument("'" + word.substr(0, 40) + "' is no number in its range");
+    throw std::invalid_argument("'" + word.substr(0, 40) + "' is not a number in its range");
   }
   return value;
 }
@@ -58,7 +58,7 @@ CacheEntry entry_of(const std::string& line) {
   CacheEntry entry;
   words >> title >> entry.collective >> size >> dtype >> entry.algorithm >> us;
   if (!words || words >> more || title != "choice" || !is_name(entry.collective) || !is_name(entry.algorithm)) {
-    throw std::invalid_argument("a line is no choice");
+    throw std::invalid_argument("a line is not a choice");
   }
   entry.size_class = number<uint8_t>(size, 0, 63);
   entry.dtype_class = number<uint8_t>(dtype, 0, kDtypeClassCount - 1);

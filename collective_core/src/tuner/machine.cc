@@ -98,7 +98,7 @@ size_t Machine::calls_of_each() const {
 std::vector<double> Machine::figures() const {
   std::vector<double> all;
   for (const Samples& samples : samples_) {
-    // What the program does beside the operation is no drift of the operation.
+    // What the program does beside the operation is not a drift of the operation.
     all.push_back(samples.figure(phase_ == Phase::fixed ? PerfMode::profile : settings_.mode));
   }
   return all;

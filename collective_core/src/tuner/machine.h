@@ -1,5 +1,5 @@
 // The tuner of one kind of operation (a collective, a class of sizes and of types), as a pure state machine:
-// it is told the time, and never asks for it.
+// its caller passes the time.
 //
 //   warmup --search()--> filter --decision--> profile --decision--> fixed --decision, on drift--> warmup
 //
@@ -42,7 +42,7 @@ class Machine {
   // Of 1 to kMostCandidates candidates; the one with the least cold_us is the first choice.
   Machine(const TunerSettings& settings, std::vector<Candidate> candidates);
 
-  // Starts with a choice made elsewhere: no warm-up, no search. False if it is no candidate.
+  // Starts with a choice made elsewhere: no warm-up, no search. False if it is not a candidate.
   bool fix(uint32_t id, double reference_us);
   // Wants a search again.
   void retune();
@@ -57,12 +57,12 @@ class Machine {
   std::vector<double> figures() const;
   // On rank 0, from the worst figures over all ranks. Pure.
   Decision decide(const std::vector<double>& figures, uint64_t sequence) const;
-  // False, and nothing is done: it names what is no candidate here.
+  // False, and nothing is done: it names what is not a candidate here.
   bool apply(const Decision& decision);
 
   // The candidate of the next operation.
   uint32_t next() const;
-  // The operation with next() ended. interval_us is told later, when the next one begins.
+  // The operation with next() ended. interval_us is passed later, when the next one begins.
   void record(double own_us);
   void record_interval(double interval_us);
 

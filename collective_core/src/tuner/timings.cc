@@ -39,7 +39,7 @@ Timing timing_of(const std::string& line) {
   const auto named = std::find(std::begin(kWays), std::end(kWays), way);
   if (!words || words >> more || title != "timing" || named == std::end(kWays) || bytes > UINT32_MAX ||
       !find_names(collective, algorithm, &timing)) {
-    throw std::invalid_argument("a line is no timing");
+    throw std::invalid_argument("a line is not a timing");
   }
   timing.way = static_cast<Way>(named - std::begin(kWays));
   timing.bytes = static_cast<uint32_t>(bytes);

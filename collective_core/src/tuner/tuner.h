@@ -64,7 +64,7 @@ class Tuner {
   // Has every key search, those that are not known yet too. The same call before the same operation on all
   // ranks, else a later operation ends in CC_ERROR_DESYNC.
   void retune();
-  // A choice for a key that may not have been seen yet; false if it is known and the candidate is none of it.
+  // A choice for a key that may not have been seen yet; false if it is known and the candidate does not belong to it.
   bool fix(const TunerKey& key, uint32_t candidate, double us);
 
   std::vector<TunerRow> rows() const;

@@ -48,7 +48,7 @@ class MonitoredBarrier:
             late = left_s <= 0 and not wait_all_ranks
             if late:
                 break
-            # With wait_all_ranks, those that came meanwhile are still to be told from those that did not.
+            # With wait_all_ranks, those that came meanwhile are still to be distinguished from those that did not.
             if self._taken(self._key("arrived", rank), max(left_s, 0.001)) is not None:
                 arrived.append(rank)
                 continue

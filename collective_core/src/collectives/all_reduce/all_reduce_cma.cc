@@ -22,7 +22,7 @@ void reduce_by_kernel(const Context& context, const MutualAccess& access, const 
   for (const Offer& offer : offers) inputs.push_back(offer.send_address);
   CrossFold fold(context, std::move(inputs), send, reduction);
   auto* output = static_cast<std::byte*>(recv);
-  // In place, the own part of a rank after the second would be gone before its turn. Of this block nobody else reads or
+  // In place, the own part of a rank after the second would be gone before its turn. Of this block no other rank reads or
   // writes anything, so the others may reduce in place.
   const bool in_output = !(send == recv && context.rank >= 2);
   const Block block = block_of(count, context.nranks, context.rank);

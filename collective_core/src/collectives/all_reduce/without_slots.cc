@@ -106,7 +106,7 @@ void reduce_in_windows(const Context& context, const MutualAccess& access, const
   const Reduction reduction{reduce_function(dtype, op), last_reduce_function(dtype, op), element};
   const std::vector<Buffers> buffers = buffers_of(context, offers, count * element);
   const Block block = block_of(count, context.nranks, context.rank);
-  // A piece is summed in the first-level cache and goes out from there. Of this block nobody else reads or writes
+  // A piece is summed in the first-level cache and goes out from there. Of this block no other rank reads or writes
   // anything, so a rank may reduce in place whatever the others do.
   alignas(64) std::array<std::byte, kFoldBytes> sum;
   const auto reduce_piece = [&](size_t first, size_t n) {

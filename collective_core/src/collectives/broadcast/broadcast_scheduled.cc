@@ -8,7 +8,7 @@
 namespace ccore {
 namespace {
 
-// One block, copied to whoever is next.
+// One block, copied to the rank that is next.
 void run_broadcast(const Context& context, const Schedule& schedule, const void* send, void* recv, size_t bytes,
                    int root) {
   if (context.rank == root && send != recv && bytes > 0) std::memcpy(recv, send, bytes);

@@ -33,7 +33,7 @@ bool exchange_by_kernel(const Context& context, const ExchangeShape& shape, Leav
     stage.wait(1);
     reached = all_reached(stage, context) && reached;
   }
-  // Where the buffers are, and that they are left alone again, whoever of two ranks says which.
+  // Where the buffers are, and that they are left alone again, whichever of two ranks says which.
   constexpr uint64_t kPosts = 2;
   if (!reached) {
     stage.finish(kPosts);

@@ -37,7 +37,7 @@ class CrossFold {
   std::byte* incoming_;
 };
 
-// Calls chunk(first, n) for `count` elements in turns, and between them sees whether a peer has failed.
+// Calls chunk(first, n) for `count` elements in parts, and between them sees whether a peer has failed.
 template <typename Chunk>
 void for_each_chunk(const Context& context, size_t count, size_t element, Chunk chunk) {
   constexpr size_t kCheckBytes = 1024 * 1024;  // a peer that fails is noticed after so many at the latest

@@ -15,7 +15,7 @@ namespace ccore {
 class StreamPlan {
  public:
   // Chunks in flight: one that is written, one that is read, and two more, so that a rank that is late by one holds up
-  // nobody, and no rank has to be told that its chunks were read.
+  // no other rank, and none waits to hear that its chunks were read.
   static constexpr size_t kDepth = 4;
   // Of a rank, all parts of a chunk together. Those in flight of some ranks fit the second-level cache; where the data
   // does not, fewer and larger chunks cost fewer meetings.

@@ -124,7 +124,7 @@ void Stage::check_header(int member, const Mail& mail) const {
   require_same(context_.operation, context_.rank_of(context_.rank), received, context_.rank_of(member));
 }
 
-// Who only writes reads nobody's header; two that both do would never find out.
+// Who only writes reads no header; two that both do would never find out.
 void Stage::check_unmet() const {
   if (context_.operation.sequence == 0) return;  // no call of a communicator's: it is announced nowhere
   bool fenced = false;

@@ -15,11 +15,11 @@ namespace ccore {
 class Stage {
  public:
   // What the members write: a few bytes beside the first post; more in their slot areas; or that and, in the areas of
-  // others, answers which these have read before they finish, so that nobody looks at an area afterwards but its owner.
+  // others, answers which these have read before they finish, so that only its owner looks at an area afterwards.
   enum class Data { inlined, slots, returned };
 
   // Every member of the context makes the same stage. With a root, it meets all others, and they meet it alone. Waits
-  // until nobody reads what this rank is about to write over: in its slots, if its data is there. context.arena is not
+  // until no rank reads what this rank is about to write over: in its slots, if its data is there. context.arena is not
   // null.
   Stage(const Context& context, Data data, int root = kNone);
   Stage(const Stage&) = delete;
@@ -35,8 +35,8 @@ class Stage {
   bool meets(int member) const {
     return member != context_.rank && (root_ == kNone || context_.rank == root_ || member == root_);
   }
-  // For data that is all inlined: a peer that sleeps is told of the first post by the end of the stage, or when this rank
-  // stops spinning. Between the post and either of them is no long work.
+  // For data that is all inlined: a peer that sleeps hears of the first post by the end of the stage, or when this rank
+  // stops spinning. Between the post and either of them lies no long work.
   void ring_later() { rings_later_ = arena_.may_spin(); }
   // All that this rank has written before may be read by all that it meets.
   void post();
@@ -51,11 +51,11 @@ class Stage {
     }
     post();
   }
-  // Returns when all that it meets have posted so often. Throws CC_ERROR_DESYNC if one is in another operation.
+  // Returns when all that it meets have posted as many times. Throws CC_ERROR_DESYNC if one is in another operation.
   void wait(uint64_t posts);
   // This rank reads nothing more. Throws CC_ERROR_DESYNC if one that it meets and has not waited for is known to be in
   // another operation: of two such ranks, the one that was there last knows. posts: how many the stage has, of which a
-  // rank may have made fewer; 0: as many as this one has made. Not called after an error: then nobody may write over
+  // rank may have made fewer; 0: as many as this one has made. Not called after an error: then no rank may write over
   // what is here.
   void finish(uint64_t posts = 0);
 

@@ -34,7 +34,7 @@ struct alignas(64) Receipt {
 // Of a rank that reaches into the buffers of others (collectives/shm/mutual_access.h). Only it stores.
 struct alignas(64) Access {
   std::atomic<uint64_t> sections{0};  // begun and ended: odd while it is in one
-  std::atomic<uint32_t> left{0};  // 1: it has left an operation by an error, and nobody may reach into its buffers
+  std::atomic<uint32_t> left{0};  // 1: it has left an operation by an error, and no rank may reach into its buffers
 };
 
 class Arena {

@@ -67,7 +67,7 @@ Segment Segment::create(int nlocal, size_t ring_bytes, size_t slot_bytes) {
   UniqueFd fd = make_memory_file("collective_core");
   name.fd = fd.get();
   const auto n = static_cast<size_t>(nlocal);
-  // Pages come into being when they are touched, so rings that nobody uses cost nothing.
+  // Pages come into being when they are touched, so unused rings cost nothing.
   const size_t size = base_size(nlocal) + arena_size(name) + n * n * name.ring_bytes;
   if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
     throw_errno("ftruncate of the shared segment");

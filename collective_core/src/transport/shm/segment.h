@@ -54,7 +54,7 @@ class Segment {
   static void unmap_ring(const Ring& ring);
   // All of the arena, zeros at first; null if there is none. Mapped as long as the segment lives.
   std::byte* arena() const { return arena_; }
-  // The mappings stay; nobody can open the segment any more.
+  // The mappings stay; no process can open the segment any more.
   void close_fd() { fd_.reset(); }
 
  private:

@@ -1,5 +1,5 @@
 // Memory of this process that the others of its node can map: what cc_mem_alloc gives. Each piece is an anonymous file
-// (memfd) of its own, so that nobody reaches more than what was registered with him.
+// (memfd) of its own, so that a rank reaches only what was registered with it.
 #pragma once
 
 #include <array>

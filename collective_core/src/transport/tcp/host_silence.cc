@@ -22,7 +22,7 @@ bool HostSilence::is_too_long() {
   look_ = Deadline::in_ms(kLookAgainMs);
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;  // it is none of TCP
+  if (getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;  // it is not TCP
   // Behind a closed window nothing is on its way, and the probes of the window are answered.
   return info.tcpi_unacked > 0 && info.tcpi_last_ack_recv >= static_cast<uint32_t>(limit_ms_);
 }

@@ -48,7 +48,7 @@ void wait_for(int fd, short events, int ms, const Alarm* alarm);
 // A socket that begins to connect: poll() reports it writable when SO_ERROR has the outcome.
 UniqueFd start_connect(const Address& address);
 
-// Tries again until the deadline while nobody listens there yet. from: the own address to use, null for any.
+// Tries again until the deadline while no process listens there yet. from: the own address to use, null for any.
 UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from = nullptr,
                     const Alarm* alarm = nullptr);
 // CCORE_TCP_USER_TIMEOUT_MS. Throws CC_ERROR_INVALID_ARGUMENT for a value out of range.

@@ -106,7 +106,7 @@ size_t StripeLink::try_send(const std::byte* data, size_t size) {
   for (const Socket& socket : sockets_) {
     if (socket.out_rest > 0) taken = std::min(taken, socket.out.offset + socket.out.length - socket.out_rest);
   }
-  // A shorter offer than the last one: what is beyond it was taken all the same, and is told when it is offered again.
+  // A shorter offer than the last one: what is beyond it was taken all the same, and is reported when it is offered again.
   taken = std::min(taken, end);
   const auto count = static_cast<size_t>(taken - out_position_);
   out_position_ = taken;

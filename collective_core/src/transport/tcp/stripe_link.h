@@ -70,7 +70,7 @@ class StripeLink : public Link {
   void push(Socket* socket, const std::byte* first, size_t offered);
   void cut(Socket* socket, uint64_t end);
   void limit_backlogs();
-  // Some bytes of each socket, to where they belong. A socket that was closed is no error while others may still
+  // Some bytes of each socket, to where they belong. A closed socket is not an error while others may still
   // have bytes: a peer that is done closes them all.
   void pump();
   // Returns how many bytes came.

@@ -31,7 +31,7 @@ class ProcessSet:
         return world.current().rank in self._used()
 
     def rank(self) -> int:
-        """Return this process's place among them; raises ValueError when it is none of them."""
+        """Return this process's place among them; raises ValueError when it is not one of them."""
         ranks = self._used()
         if world.current().rank not in ranks:
             raise ValueError(f"rank {world.current().rank} is not in {self}")
@@ -66,7 +66,7 @@ _sets: dict[int, ProcessSet] = {0: global_process_set}
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Bring a set into use; all ranks, also those outside of it, must call this in one order.
 
-    Raises ValueError for ranks that are not there or that are a set already.
+    Raises ValueError for ranks that do not exist or that are a set already.
     """
     added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
     here = world.current()

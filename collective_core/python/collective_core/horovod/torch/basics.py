@@ -94,7 +94,7 @@ def stop_timeline() -> None:
 
 
 def mpi_threads_supported() -> bool:
-    """No: MPI is not used, whoever starts the ranks."""
+    """No: MPI is not used, whatever starts the ranks."""
     return False
 
 

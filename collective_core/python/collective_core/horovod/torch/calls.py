@@ -52,7 +52,7 @@ def synchronize(handle: int) -> Any:
 
 def _found(handle: int) -> tuple[Request, Callable[[Any], Any] | None]:
     if handle not in _handles:
-        raise ValueError(f"{handle} is no handle of a call, or it was synchronized already")
+        raise ValueError(f"{handle} is not the handle of a call, or it was synchronized already")
     return _handles[handle]
 
 

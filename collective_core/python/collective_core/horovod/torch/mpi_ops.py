@@ -137,7 +137,7 @@ def sparse_allreduce_async(
 ) -> Callable[[], torch.Tensor]:  # fmt: skip
     """Start to add or average sparse tensors, by gathering what they hold; return a function that waits for the result.
 
-    There is no handle: as with Horovod, the function is called in place of `synchronize`, once.
+    There is no handle: as with Horovod, the function is called instead of `synchronize`, once.
     """
     reduction = chosen(op, None)
     if reduction not in {Average, Sum}:
