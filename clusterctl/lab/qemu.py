@@ -25,7 +25,8 @@ _START_TIMEOUT_S = 60.0
 _KVM_PROBE_S = 10.0
 _ACCELERATORS: dict[Accelerator, tuple[str, ...]] = {
     "kvm": ("-accel", "kvm", "-cpu", "host"),
-    "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max"),
+    # Page tables of four levels instead of five: without KVM each walk through them is emulated.
+    "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max,la57=off"),
 }
 
 

@@ -13,6 +13,7 @@ All give a ``LabSession``:
 * ``session.run(name, command, timeout_s=120, check=True)``: one shell command line on a node through OpenSSH,
   as root; returns the ``subprocess.CompletedProcess[str]``. With ``check``, a status other than 0 fails the
   test with both outputs. ``session.output(name, command)`` is its stripped stdout.
+  ``session.ssh_argv(name, command)`` is the argv of both.
 * ``session.kill(name)``: power loss of a node. ``session.start(name)``: boot it again with the same disk, and
   wait for SSH. ``session.reboot(name)``: a clean reboot from inside; waits until the new boot answers.
 
@@ -36,6 +37,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -95,12 +97,25 @@ class LabSession:
     """A lab that is up, and the hands to work on its nodes."""
 
     lab: Lab
+    sockets: Path | None = None
+    """A directory for connections that commands share: without KVM each login takes a guest seconds."""
+
+    def ssh_argv(self, name: str, command: str) -> tuple[str, ...]:
+        """Return the argv that runs a command line on a node as root, over the node's open connection if it has one.
+
+        A power cut or a reboot closes that connection, and the next command makes another.
+        """
+        program, *words = self.lab.ssh_argv(name, command)
+        if self.sockets is None:
+            return program, *words
+        shared = ("ControlMaster=auto", f"ControlPath={self.sockets / name}", "ControlPersist=600")
+        return (program, *(word for option in shared for word in ("-o", option)), *words)
 
     def run(
         self, name: str, command: str, timeout_s: float = 120.0, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell command line on a node, as root."""
-        argv = self.lab.ssh_argv(name, command)
+        argv = self.ssh_argv(name, command)
         done = subprocess.run(
             argv, capture_output=True, check=False, stdin=subprocess.DEVNULL, text=True, timeout=timeout_s
         )
@@ -208,11 +223,14 @@ def _engine_answers() -> bool:
 def qemu_lab(shared: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> LabSession:
     """Two guests with PCIe root ports, Soft-RoCE and a kernel of their own."""
     need("qemu")
-    return _up(LabOptions(driver="qemu", nodes=2, directory=tmp_path_factory.mktemp("qemu") / "lab"), shared)
+    # The path of a socket has room for 107 bytes, fewer than a path of pytest's may have.
+    sockets = Path(shared.enter_context(tempfile.TemporaryDirectory(prefix="lab-ssh-")))
+    options = LabOptions(driver="qemu", nodes=2, directory=tmp_path_factory.mktemp("qemu") / "lab")
+    return _up(options, shared, sockets)
 
 
-def _up(options: LabOptions, shared: ExitStack) -> LabSession:
-    session = LabSession(labs.up(options))
+def _up(options: LabOptions, shared: ExitStack, sockets: Path | None = None) -> LabSession:
+    session = LabSession(labs.up(options), sockets)
     shared.callback(labs.down, options.directory)
     return session
 

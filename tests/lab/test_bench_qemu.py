@@ -29,7 +29,7 @@ def inventory(qemu_lab, tier_unavailable, tmp_path_factory):
             path = f"{FOLDER}/{name}"
             command = f"mkdir -p $(dirname {path}) && cat > {path} && chmod 755 {path}"
             done = subprocess.run(
-                qemu_lab.lab.ssh_argv(node.name, command), input=source.read_bytes(), timeout=300, check=False
+                qemu_lab.ssh_argv(node.name, command), input=source.read_bytes(), timeout=300, check=False
             )
             assert done.returncode == 0
     document = yaml.safe_load(qemu_lab.lab.inventory_path.read_text())
