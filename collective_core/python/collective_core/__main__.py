@@ -8,11 +8,11 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Print the folder that has include/, lib/, lib/cmake/ and lib/pkgconfig/."""
+    """Print the directory that has include/, lib/, lib/cmake/ and lib/pkgconfig/."""
     parser = argparse.ArgumentParser(prog="python -m collective_core", description=__doc__)
     parser.add_argument(
         "--prefix", action="store_true", required=True,
-        help="print the folder with include, lib, lib/cmake and lib/pkgconfig",
+        help="print the directory with include, lib, lib/cmake and lib/pkgconfig",
     )  # fmt: skip
     parser.parse_args()
     sys.stdout.write(f"{Path(__file__).parent}\n")
