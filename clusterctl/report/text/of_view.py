@@ -16,7 +16,8 @@ T = TypeVar("T")
 
 def render(view: View, width: int | None = None) -> str:
     """Return the blocks of a view that a terminal shows; ``width`` wraps all but tables (None: never)."""
-    lines = [wrapped_message(view.sentence, width)] if view.sentence else []
+    # A device or a value that a node named may have line breaks, and must not begin a line of its own.
+    lines = [wrapped_message(view.sentence.replace("\n", "\n    "), width)] if view.sentence else []
     for block in view.blocks:
         if block.on_terminal:
             lines += ["", *_lines(block, width)] if block.apart and lines else _lines(block, width)
@@ -49,7 +50,7 @@ def _table(table: Table, width: int | None) -> Iterator[str]:
     """Yield the columns that a terminal shows."""
     shown = table.on_terminal()
     heads = [head.text for head in shown.heads]
-    rows = [[cell.terminal or cell.text for cell in row] for row in shown.rows]
+    rows = [[(cell.terminal or cell.text).replace("\n", " ") for cell in row] for row in shown.rows]
     if all(head.words for head in shown.heads):
         yield from words(heads, rows, width)
         return

@@ -62,7 +62,8 @@ def test_a_reason_with_line_breaks_imitates_no_other_line(reason):
     """As a terminal shows it: what begins a line there is a line feed, or was made visible."""
 
     def forging(row):
-        return row.model_copy(update={"reason": reason})
+        values = tuple(one.model_copy(update={"device": reason}) for one in row.values)
+        return row.model_copy(update={"reason": reason, "values": values})
 
     nodes = tuple(
         one.model_copy(update={"rows": tuple(map(forging, one.rows))}) if one.name == "gpu03" else one
