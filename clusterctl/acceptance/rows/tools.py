@@ -79,7 +79,19 @@ def _nvbandwidth(_: RowPlace) -> RowCommand:
 def _all_reduce(place: RowPlace) -> RowCommand:
     gpus = _gpus(place.facts)
     own = min(gpus, _MOST_GPUS)
-    argv = ("all_reduce_perf", "-b", _BYTES, "-e", _BYTES, "-g", str(own), "-n", "20", "-c", "1")
+    argv: tuple[str, ...] = (
+        "all_reduce_perf",
+        "-b",
+        _BYTES,
+        "-e",
+        _BYTES,
+        "-g",
+        str(own),
+        "-n",
+        "20",
+        "-c",
+        "1",
+    )
     if gpus > own:
         groups = (range(first, first + own) for first in (*range(0, gpus - own, own), gpus - own))
         runs = (f"CUDA_VISIBLE_DEVICES={','.join(map(str, group))} {shlex.join(argv)}" for group in groups)
