@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -35,6 +36,8 @@ _SMALL = 2 << 20
 _LARGEST_GRAPH = 8 << 20
 # Between them Python was the limit if a graph takes less than this share of the time.
 _HELD_UP = 0.9
+# How often a graph is replayed for one figure.
+_REPLAYS = 3
 # How long the first call is repeated before the first size is measured, in seconds, and in how many batches of calls.
 _SETTLE_S = 0.02
 _SETTLE_CALLS = 20
@@ -100,31 +103,41 @@ def _event() -> torch.cuda.Event:
 
 
 def time_calls(call: Callable[[], Any], iters: int, device: torch.device, *, graph: bool) -> float:
-    """Return the microseconds per call on this rank: CUDA events on a GPU, the wall clock on a CPU."""
+    """Return the microseconds per call on this rank: CUDA events on a GPU, the wall clock on a CPU.
+
+    Of a graph, the median of several replays: another process or an interrupt may disturb one.
+    """
     if device.type != "cuda":
         started = time.perf_counter()
         for _ in range(iters):
             call()
         return (time.perf_counter() - started) / iters * 1e6
-    begin, end = _event(), _event()
     captured = torch.cuda.CUDAGraph() if graph else None
     if captured is not None:
         with torch.cuda.graph(captured):
             for _ in range(iters):
                 call()
         captured.replay()
+        return statistics.median(_elapsed_ms(captured.replay, device) for _ in range(_REPLAYS)) / iters * 1e3
+
+    def one_by_one() -> None:
+        for _ in range(iters):
+            call()
+
+    return _elapsed_ms(one_by_one, device) / iters * 1e3
+
+
+def _elapsed_ms(start: Callable[[], None], device: torch.device) -> float:
+    """Return how long the work that ``start`` queues takes on this GPU, begun on all ranks together."""
+    begin, end = _event(), _event()
     torch.cuda.synchronize(device)
     dist.barrier()
     torch.cuda.synchronize(device)
     begin.record()
-    if captured is not None:
-        captured.replay()
-    else:
-        for _ in range(iters):
-            call()
+    start()
     end.record()
     torch.cuda.synchronize(device)
-    return float(begin.elapsed_time(end)) / iters * 1e3
+    return float(begin.elapsed_time(end))
 
 
 def settle(call: Callable[[], Any], size: int, device: torch.device) -> None:

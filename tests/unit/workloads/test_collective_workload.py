@@ -1,5 +1,6 @@
 """The collective workload: nccl-tests' columns from torch, and wrong sums that are counted."""
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -202,3 +203,42 @@ def test_a_graph_is_tried_where_python_may_be_slower_than_the_message(cudagraph,
 )
 def test_large_messages_count_as_started_one_by_one_unless_python_was_too_slow(times_us, size, counts):
     assert collective_perf.fair_us(times_us, size) == counts
+
+
+class _Clock:
+    """An event of a GPU; the third one, the begin of the second replay, is followed by a disturbed replay."""
+
+    durations_ms = (0.14, 0.85, 0.15)
+    made = 0
+
+    def __init__(self, enable_timing):
+        self.replay = _Clock.made // 2
+        _Clock.made += 1
+
+    def record(self):
+        pass
+
+    def elapsed_time(self, end):
+        return self.durations_ms[end.replay]
+
+
+def test_one_disturbed_replay_of_a_graph_is_no_result(alone, monkeypatch):
+    replayed = []
+
+    class Graph:
+        def replay(self):
+            replayed.append(1)
+
+    monkeypatch.setattr(_Clock, "made", 0)
+    for name, fake in (
+        ("Event", _Clock),
+        ("CUDAGraph", Graph),
+        ("graph", contextlib.nullcontext),
+        ("synchronize", lambda device: None),
+    ):
+        monkeypatch.setattr(torch.cuda, name, fake)
+    calls = []
+    us = collective_perf.time_calls(lambda: calls.append(1), 20, torch.device("cuda", 0), graph=True)
+    assert us == pytest.approx(7.5)
+    # The first replay only warms up.
+    assert (len(calls), len(replayed)) == (20, 4)
