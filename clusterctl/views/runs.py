@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from clusterctl.documents.accept import Accept
+from clusterctl.documents.check import Check
 from clusterctl.documents.locate import Locate
 from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.grouping import grouped
@@ -17,7 +19,7 @@ from clusterctl.report.text.run_list import named, said
 from clusterctl.report.text.table import columns
 from clusterctl.report.view import NextStep
 from clusterctl.results.record import Record
-from clusterctl.views import bench, locate
+from clusterctl.views import accept, bench, check, locate
 
 _BAD_VERDICTS = ("unmet", "unknown")
 
@@ -49,17 +51,21 @@ def measured(record: Record) -> str:
     return "\n".join([of_view.render(view), *fault_lines(view.failures)])
 
 
-def summary(verb: str, document: Mapping[str, Any]) -> str:
-    """Return what happened on the nodes of a check, bootstrap, undo, locate or up; empty for other runs."""
+def summary(verb: str, document: Mapping[str, Any], width: int | None = None) -> str:
+    """Return what a run found or did, as its command printed it if there is a view of it; empty for other runs."""
+    if verb == "check":
+        return of_view.render(check.view(Check.model_validate(document)), width)
+    if verb == "accept":
+        return of_view.render(accept.view(Accept.model_validate(document)), width)
+    if verb == "locate":
+        return of_view.render(locate.view(Locate.model_validate(document)), width)
     lines: Iterable[str] = ()
-    if verb in ("check", "bootstrap", "undo"):
+    if verb in ("bootstrap", "undo"):
         nodes = document["nodes"]
         lines = _aligned([*_unreachable(nodes), *_steps(nodes), *_verdicts(nodes)])
     elif verb == "up":
         rows = [[one["name"], f"{one['address']}:{one['port']}"] for one in document.get("nodes") or ()]
         lines = _aligned([*rows, *([one["name"], one["error"]] for one in document.get("failed") or ())])
-    elif verb == "locate":
-        lines = [of_view.render(locate.view(Locate.model_validate(document)))]
     elif verb == "preflight":
         lines = _aligned([[one["status"], one["name"], one["detail"]] for one in document["rungs"]])
     return "\n".join(lines)

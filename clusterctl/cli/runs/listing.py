@@ -94,7 +94,7 @@ def show(run: cli.RunArgument, runs: cli.RunsOption = None, as_json: cli.JsonOpt
         if entry.verb == "bench" and result is not None:
             more = shown_run.measured(folders.read(folder.path))
         else:
-            more = "" if result is None else shown_run.summary(entry.verb, result)
+            more = "" if result is None else shown_run.summary(entry.verb, result, console.width())
     console.data("\n\n".join(part for part in (shown_run.head(entry, undone), more) if part))
     name = entry.run if runs is None else str(folder.path)
     has_logs = any(folder.path.rglob("*.log"))

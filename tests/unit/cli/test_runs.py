@@ -10,11 +10,14 @@ from result_documents import collective
 
 from clusterctl.cli import main as cli
 from clusterctl.cli.bench import store as bench_store
+from clusterctl.report.check_document import document_of
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.results import baseline as rules
 from clusterctl.results import baseline_files
 from clusterctl.results.record import result_of
 from clusterctl.results.store import Store
 from clusterctl.rundir import RunDir, keep_error
+from clusterctl.transport.base import Failure, FailureKind, HostMap
 
 INVENTORY = {"nodes": [{"name": f"gpu{i:02}"} for i in range(1, 5)]}
 
@@ -127,13 +130,15 @@ def test_a_list_names_nodes_folded_and_states_what_it_leaves_out(root, capsys):
 
 
 def test_show_folds_what_happened_on_the_nodes(root, capsys):
-    verdicts = [{"requirement": "memlock", "status": "unmet", "reason": "64 KiB"}, {"status": "met"}]
-    nodes = [{"name": node["name"], "error": None, "verdicts": verdicts} for node in INVENTORY["nodes"]]
-    nodes[3] = {"name": "gpu04", "error": {"kind": "refused"}, "verdicts": []}
-    made(root, "20261101T000000Z-check-0001", "why", report={**check(unmet=3), "nodes": nodes})
+    names = [node["name"] for node in INVENTORY["nodes"]][:3]
+    nodes = {name: (Decision("memlock", Status.UNMET, "64 KiB"),) for name in names}
+    lost = Failure(FailureKind.REFUSED, "connection refused")
+    report = document_of(HostMap({**nodes, "gpu04": lost})).document()
+    made(root, "20261101T000000Z-check-0001", "why", report=report)
     assert cli.main(["runs", "show", "0001"]) == 0
     out = capsys.readouterr().out
-    assert "refused  gpu04\nunmet    gpu[01-03] (3)  memlock: 64 KiB" in out and "label    why" in out
+    assert "need a person: gpu[01-03] (memlock); 1 node is down (gpu04)" in out and "label    why" in out
+    assert "\nunmet   you  memlock      64 KiB\n" in out and "gpu04: refused: connection refused" in out
     assert cli.main(["runs", "show", "latest", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["result"]["summary"]["unmet"] == 3
 
