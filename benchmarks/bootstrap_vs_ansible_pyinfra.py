@@ -124,7 +124,7 @@ def main() -> int:
     title = f"{chosen.nodes} sshd nodes, medians of {chosen.rounds}; {names}"
     first = report(
         f"{title}; requirements: {only}", idle,
-        (Goal("bootstrap with nothing to do, x check", nothing.wall / check.wall, 1.2, False),),
+        (Goal("speed of bootstrap with nothing to do, x check", check.wall / nothing.wall, 0.83, True),),
     )  # fmt: skip
     second = report(
         title,

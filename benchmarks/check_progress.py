@@ -63,8 +63,8 @@ def main() -> None:
     print(f"{'output':10} {'before s':>9} {'after s':>8} {'ratio':>6}")
     for terminal in (True, False):
         before, after = (statistics.median(samples[terminal, name]) for name in ("before", "after"))
-        print(f"{'terminal' if terminal else 'file':10} {before:9.3f} {after:8.3f} {after / before:6.3f}")
-    print("goal: at most 1.05 at a terminal, and 1 in a file")
+        print(f"{'terminal' if terminal else 'file':10} {before:9.3f} {after:8.3f} {before / after:6.3f}")
+    print("ratio above 1: after is faster; goal: at least 0.95 at a terminal, and 1 in a file")
 
 
 if __name__ == "__main__":
