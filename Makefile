@@ -43,6 +43,13 @@ $(VENV)/.core: build/wheel/.built | $(VENV)/.clusterctl
 together:
 	@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.torch build/wheel/.built
 
+# So are the types checked. One job: two pips at once would install into the same venv.
+lint-alone: | $(BIN)/pip
+	@$(MAKE) --no-print-directory --jobs 1 lint
+
+checked:
+	@$(MAKE) --no-print-directory --jobs 2 lint-alone build/wheel/.built
+
 $(VENV)/.torch: | $(BIN)/pip
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install numpy $(TORCH)
 	@touch $@
@@ -147,7 +154,7 @@ journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, 
 # (tests/support/worker_groups.py). The C++ build runs beside them.
 WORKERS ?= 3
 TIERS ?= tests/integration tests/lab tests/core $(UNIT)
-test: prerequisites lint dev ## Everything but the journeys; of long sweeps a sample
+test: prerequisites checked dev ## Everything but the journeys; of long sweeps a sample
 	$(PYTEST) -n $(WORKERS) --run-again --durations=15 $(if $(filter no,$(SAMPLES)),-m 'not soak') $(TIERS) $(JOURNEYS:%=--ignore=%)
 
 # Only the files with such sweeps, the longest first: each worker would collect thousands of tests to leave them out.
@@ -225,4 +232,4 @@ docs: $(VENV)/.docs $(VENV)/.clusterctl ## Regenerate docs/cli.md, docs/inventor
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install together demo dev prerequisites lint lint-fast unit soak core core-by-file core-sanitizers core-aarch64-cuda core-torch-suite core-torch-matrix integration lab journey test release-wheel gpu gpu-all bench schema screens docs clean
+.PHONY: help install together lint-alone checked demo dev prerequisites lint lint-fast unit soak core core-by-file core-sanitizers core-aarch64-cuda core-torch-suite core-torch-matrix integration lab journey test release-wheel gpu gpu-all bench schema screens docs clean
