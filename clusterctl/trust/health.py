@@ -224,7 +224,7 @@ def _of_gpu(place: str, old: GpuHealth, new: GpuHealth, elapsed_s: float | None)
     states = dict(old.states)
     for name, value in new.states:
         state = table.states().get(name)
-        if state and value not in state.good and states.get(name) != value:
+        if state and value not in (*state.good, *table.UNREADABLE) and states.get(name) != value:
             what = f"{state.says} ({name.replace('_', ' ')}: {value})"
             yield HealthEvent(place, name, what, state.effect, None, state.action, state.source)
     for reason in new.slowed_by:

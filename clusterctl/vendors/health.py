@@ -81,6 +81,10 @@ def tables() -> HealthTables:
     return read("health", HealthTables)
 
 
+UNREADABLE = frozenset({"Insufficient Permissions", "Unknown Error"})
+"""What nvidia-smi prints in place of a value that it may not or cannot read; it is neither good nor bad."""
+
+
 @cache
 def counters() -> dict[tuple[str, str], CounterRow]:
     """Return the counters by kind and name."""

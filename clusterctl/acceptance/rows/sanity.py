@@ -36,8 +36,11 @@ def _findings(events: Iterable[HealthEvent]) -> tuple[RowFinding, ...]:
     )
 
 
-def _judged(place: RowPlace, names: tuple[str, ...]) -> Parsed:
-    """Judge requirements of one node: unmet is a failure, a warning a warning, and unknown did not run."""
+def _judged(place: RowPlace, names: tuple[str, ...], *, applies: bool = False) -> Parsed:
+    """Judge requirements of one node: unmet is a failure, a warning a warning, and unknown did not run.
+
+    ``applies``: they apply to this node, so that one that is not applicable did not run either.
+    """
     # Imported here, because the names of rows are needed for completions.
     from clusterctl.requirements.base import Status
     from clusterctl.requirements.fleet.view import Fleet
@@ -55,7 +58,8 @@ def _judged(place: RowPlace, names: tuple[str, ...]) -> Parsed:
         for one in judged
         for warning in one.warnings
     ]
-    unknown = [f"{one.requirement}: {one.reason}" for one in judged if one.status is Status.UNKNOWN]
+    open_ = (Status.UNKNOWN, Status.NOT_APPLICABLE) if applies else (Status.UNKNOWN,)
+    unknown = [f"{one.requirement}: {one.reason}" for one in judged if one.status in open_]
     return Parsed(findings=tuple(findings), not_run="; ".join(unknown))
 
 
@@ -64,7 +68,8 @@ def _requirements(place: RowPlace) -> Parsed:
 
 
 def _gpu_health(place: RowPlace) -> Parsed:
-    return _judged(place, ("gpu-health",))
+    """Judge the health of the GPUs that nvidia-smi shows; what the requirement does not judge did not run."""
+    return _judged(place, ("gpu-health",), applies=True)
 
 
 def _kernel_log(place: RowPlace) -> Parsed:

@@ -29,7 +29,7 @@ class GpuHealth(Part):
     counts: tuple[tuple[str, int], ...]
     """Counters by name, such as ``ecc_corrected``; ``slowed_us_*`` count microseconds of lowered clocks."""
     states: tuple[tuple[str, str], ...]
-    """States by name, such as ``remap_pending`` -> ``No``."""
+    """States by name, such as ``remap_pending`` -> ``No``; also counters that cannot be read, with the reason."""
     slowed_by: tuple[str, ...]
     """The active reasons for lowered clocks, such as ``hw_thermal_slowdown``; not an idle GPU."""
     temperature_c: int | None

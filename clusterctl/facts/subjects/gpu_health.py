@@ -10,6 +10,7 @@ from clusterctl.facts.base import Fragment, Reading, ReadStatus, Section, Unpars
 from clusterctl.facts.model.health import GpuHealth, LinkErrors
 from clusterctl.facts.subjects.gpu import pci_address
 from clusterctl.foreign import whole
+from clusterctl.vendors.health import UNREADABLE
 
 DEADLINE_S = 15
 """nvidia-smi takes about a second, or a second per GPU without persistence mode; a hung one must not hold a run."""
@@ -69,6 +70,7 @@ FRAGMENT = Fragment(
     limit_bytes=512 * 1024,
 )
 
+_ABSENT = ("", "N/A", "[N/A]", "Not Supported", "[Not Supported]")
 _ELEMENT = re.compile(
     r"\s{0,40}<(/?)([a-z0-9_]{1,80})(?: id=\"([^\"]{1,40})\")?>(?:([^<]{0,120})</[a-z0-9_]{1,80}>)?\s{0,9}"
 )
@@ -109,7 +111,7 @@ def _gpu(identifier: str, body: str, index: int, errors: dict[str, tuple[LinkErr
                 inside = inside[:-1]
             elif name in _GROUPS:
                 inside.append(name)
-        elif value.strip() not in ("", "N/A", "[N/A]"):
+        elif value.strip() not in _ABSENT:
             _element(name, value.strip(), inside, counts, states, values, slowed)
     uuid = values.get("uuid", "")
     if not uuid:
@@ -151,6 +153,8 @@ def _element(
     elif match := re.fullmatch(r"clocks_(?:event|throttle)_reason_(\w+)", name):
         if value == "Active" and match[1] != "gpu_idle":
             slowed.append(match[1])
+    elif value in UNREADABLE and (kind := _ecc(name, inside)):
+        states.setdefault(kind, value)
     elif number is None or number < 0:
         return
     elif name in _NUMBERS:

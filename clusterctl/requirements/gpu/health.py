@@ -46,7 +46,7 @@ def _of_gpu(gpu: GpuHealth) -> list[str]:
         )
     for name, value in gpu.states:
         row = table.states().get(name)
-        if row is not None and value not in row.good:
+        if row is not None and value not in (*row.good, *table.UNREADABLE):
             found.append(f"GPU {gpu.index}: {row.says} ({name.replace('_', ' ')}: {value}): {row.action}")
     return found
 
@@ -83,12 +83,12 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         return Decision(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     if not own_gpus(facts):
         return Decision(NAME, Status.NOT_APPLICABLE, why_none(facts))
-    if facts.in_container:
-        return Decision(NAME, Status.NOT_APPLICABLE, "this is a container; the driver belongs to the host")
     reading, log = facts.health.gpus, facts.health.log
     gpus = reading.or_else(())
     faults = [fault for gpu in gpus for fault in _of_gpu(gpu)]
-    logged, repaired = _of_log(log.value, gpus) if log.value is not None else ([], [])
+    # The kernel log of a container is that of its host, whose other devices it shows too.
+    reads_log = not facts.in_container
+    logged, repaired = _of_log(log.value, gpus) if reads_log and log.value is not None else ([], [])
     faults += logged
     evidence: dict[str, Json] = {
         "gpus": {
@@ -101,8 +101,20 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     if faults:
         hint = "drain the node; nvidia-smi --gpu-reset or a reboot clears what is repairable"
         return Decision(NAME, Status.UNMET, f"{some(faults)} ({hint})", evidence, warnings)
+    if facts.in_container:
+        reason = "this is a container; the driver and the kernel log belong to the host"
+        return Decision(NAME, Status.NOT_APPLICABLE, reason, evidence, warnings)
     if reading.value is None:
         return Decision(NAME, Status.UNKNOWN, because("the health of the GPUs", reading), evidence, warnings)
+    unread = [
+        f"GPU {gpu.index}: {name.replace('_', ' ')} ({value})"
+        for gpu in gpus
+        for name, value in gpu.states
+        if value in table.UNREADABLE
+    ]
+    if unread:
+        reason = f"nvidia-smi could not read {some(unread)}"
+        return Decision(NAME, Status.UNKNOWN, reason, evidence, warnings)
     if log.value is None and log.status is not ReadStatus.EMPTY:
         return Decision(NAME, Status.UNKNOWN, because("the kernel log", log), evidence, warnings)
     reason = f"{counted(len(gpus), 'GPU')} without a fault"

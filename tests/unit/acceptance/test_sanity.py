@@ -64,3 +64,26 @@ def test_only_what_the_run_added_is_named():
     assert [one.status for one in answer.parsed["b"].findings] in ([RowStatus.WARN], [RowStatus.FAIL])
     assert "2 more" in answer.parsed["b"].findings[0].text
     assert answer.parsed["c"].not_run == "c: no answer"
+
+
+PCI = ["0000:1b:00.0 030200 10de:2335 driver=nvidia"]
+
+
+@pytest.mark.parametrize(
+    ("words", "container", "statuses", "not_run"),
+    [
+        ("remap_failure=Yes ecc_uncorrected=16", "docker", [RowStatus.FAIL], ""),
+        ("", "docker", [], "gpu-health: this is a container"),
+        ("ecc_uncorrected=Insufficient_Permissions", None, [], "gpu-health: nvidia-smi could not read GPU 0"),
+        ("", None, [], ""),
+    ],
+)
+def test_gpus_that_are_not_judged_are_never_ok(words, container, statuses, not_run):
+    case = {
+        "pci": PCI,
+        "gpu_health": [f"0000:1b:00.0 {words}"],
+        **({"container": container} if container else {}),
+    }
+    found = row("gpu-health").work.read(RowPlace(NODES[0], facts_of(case), ""))
+    assert [one.status for one in found.findings] == statuses
+    assert found.not_run.startswith(not_run) and bool(found.not_run) == bool(not_run)

@@ -351,3 +351,21 @@ def test_fec_corrections_of_an_nvlink_are_not_errors() -> None:
     (gpu,) = gpu_health.parse_gpus(text)
     assert isinstance(gpu, GpuHealth)
     assert gpu.links == (LinkErrors(0, "rcv_errors", 2),)
+
+
+def test_what_nvidia_smi_may_not_read_is_no_event_and_what_a_gpu_has_not_is_left_out() -> None:
+    def gpu(failure: str, ecc: str) -> GpuHealth:
+        (found,) = gpu_health.parse_gpus(
+            '<nvidia_smi_log>\n\t<gpu id="00000000:00:06.0">\n\t\t<uuid>GPU-1</uuid>\n\t\t<ecc_errors>\n'
+            f"\t\t\t<volatile>\n\t\t\t\t<sram_uncorrectable>{ecc}</sram_uncorrectable>\n\t\t\t</volatile>\n"
+            f"\t\t</ecc_errors>\n\t\t<remapped_row_failure>{failure}</remapped_row_failure>\n\t</gpu>\n"
+            "</nvidia_smi_log>\n"
+        )
+        return found
+
+    denied = "Insufficient Permissions"
+    hidden = gpu(denied, denied)
+    assert dict(hidden.states) == {"remap_failure": denied, "ecc_uncorrected": denied}
+    assert gpu("Not Supported", "N/A").states == () == gpu("Not Supported", "N/A").counts
+    before, after = (Health(gpus=Reading((one,))) for one in (gpu("No", "0"), hidden))
+    assert growth(before, after) == ()
