@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import BinaryIO
 
 from clusterctl.documents.kinds import ErrorRole
@@ -92,6 +93,11 @@ class _Text:
         self.words = frozenset(word[0] for word in inner if word.end() < len(self.without_digits))
 
 
+@cache
+def _text(text: bytes) -> _Text:
+    return _Text(text)
+
+
 @dataclass(frozen=True, slots=True)
 class LogLine:
     """A line of a log: the file name as given, the line's number from 1, and its text."""
@@ -138,7 +144,7 @@ class Scan:
         for index, entry in enumerate(entries):
             for match in entry.match:
                 self._patterns.setdefault(match.text.encode(), []).append((index, match.compiled))
-        self._texts = tuple(_Text(text) for text in self._patterns)
+        self._texts = tuple(map(_text, self._patterns))
         self._entries = entries
         self._findings: dict[int, Occurrence] = {}
         self._first_left_over: dict[str, LogLine] = {}
