@@ -43,7 +43,9 @@ def explain(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Explain the errors in logs: NCCL, MPI, CUDA, ssh, ...; the JSON of ncclras; dumps of torch's flight recorder.
+    """Explain the errors in logs: NCCL, MPI, CUDA, ssh, ...
+
+    Reads also the JSON of ncclras and dumps of torch's flight recorder.
 
     Exit code 0: a cause was recognised; 1: none was (only slow paths, notes or consequences, or nothing); 3: a log
     cannot be read, or is a binary file.
