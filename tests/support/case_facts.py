@@ -239,7 +239,10 @@ def _gpu_health(index, text):
     address, *words = text.split()
     said = [word.split("=", 1) for word in words]
     counts = {"ecc_corrected": 0, "ecc_uncorrected": 0, **{k: int(v) for k, v in said if v.isdigit()}}
-    states = {"remap_pending": "No", **{k: v.replace("_", " ") for k, v in said if not v.isdigit() and k != "slowed"}}
+    states = {
+        "remap_pending": "No",
+        **{k: v.replace("_", " ") for k, v in said if not v.isdigit() and k != "slowed"},
+    }
     slowed = tuple(value for key, value in said if key == "slowed")
     return GpuHealth(
         index, f"GPU-{index}", address, tuple(counts.items()), tuple(states.items()), slowed, 40, 45, 345
