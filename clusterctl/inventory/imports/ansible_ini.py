@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import warnings
 from typing import Any
 
 from clusterctl.inventory.imports.ansible_tree import Group, Tree, Variable, Variables
@@ -84,6 +85,9 @@ def _literal(text: str) -> Any:
     if len(text) > _LONGEST_LITERAL:
         return text
     try:
-        return ast.literal_eval(text)
+        with warnings.catch_warnings():
+            # Of a host name such as gpu-1.internal, Python's parser warns of an invalid number.
+            warnings.simplefilter("ignore", SyntaxWarning)
+            return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text

@@ -60,9 +60,11 @@ class Tree:
         names, port = hosts_of(pattern)
         self.held.spend(len(names) * (2 + len(variables)), line)
         for name in names:
+            is_new = name not in self.hosts
             self.hosts.setdefault(name, (file, line))
             own = self.host_variables.setdefault(name, {})
-            if port is not None:
+            # Ansible reads a port behind a name where it meets the host for the first time.
+            if port is not None and is_new:
                 own["ansible_port"] = Variable(port, file, line)
             own.update(variables)
             if group is not None:

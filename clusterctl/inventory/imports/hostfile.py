@@ -16,6 +16,8 @@ from clusterctl.inventory.imports.found import (
 
 _COUNTED = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^:\s]+):(?P<count>[0-9]+)")
 _PAIR = re.compile(r"(?<![A-Za-z_-])([A-Za-z_-]+)\s*=\s*([^\s,]*),?")
+_SSH_PORTS = (22, 2222)
+"""A number behind a colon is a count for MPICH; people write ports there."""
 _SLOTS = ("slots", "count", "cpu")
 _MAX = ("max_slots", "max-slots", "slots_max", "slots-max")
 _USER = ("user", "username")
@@ -75,7 +77,12 @@ def _node(content: str, file: str, line: int, notes: list[ImportNote]) -> FoundN
     user, at, host = first.rpartition("@")
     counted = _COUNTED.fullmatch(host)
     if counted is not None:
-        host, settings["slots"] = counted["host"], whole_number(counted["count"])
+        host, count = counted["host"], whole_number(counted["count"])
+        if count in _SSH_PORTS or any(key.lower() in _SLOTS for key, _ in _PAIR.findall(rest)):
+            said = f"{count} behind {host} is not imported: if it is a port, write `port: {count}` in the inventory"
+            notes.append(ImportNote(file, line, said))
+        else:
+            settings["slots"] = count
     if at:
         settings["user"] = user
     host = host.strip("[]")

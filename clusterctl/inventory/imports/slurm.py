@@ -22,6 +22,12 @@ _RECORD = re.compile(r"^[^\S\n]*NodeName=", re.IGNORECASE | re.MULTILINE)
 _PAIR = re.compile(
     r"(?:^|\s)(NodeName|NodeAddr|Gres|State|Partitions|PartitionName|Nodes)=(\S*)", re.IGNORECASE
 )
+# Texts of people and of the system. Without quotes they run to the end of their line.
+_FREE_TEXT = re.compile(
+    r"(?:^|\s)(?:Reason|Comment|AdminComment|Extra|OS)=(?:\"[^\"]{0,4000}\"|'[^']{0,4000}'|.*)", re.IGNORECASE
+)
+# The name of a MIG instance, of which several share a GPU: gpu:a100_3g.20gb:4.
+_MIG = re.compile(r"gpu:[^:(,]{0,80}\d+g\.\d+gb\b[^,]*", re.IGNORECASE)
 _GPUS = re.compile(r"gpu(?::[^:(,]+)?:(\d+)(?:\(.*\))?|gpu(?::[^:(,]*[^:(,0-9][^:(,]*)?(?:\(.*\))?")
 _NODE_COLUMNS = ("NODELIST", "HOSTNAMES")
 # What sinfo appends to a state: not responding, powered down, in maintenance, and so on (sinfo(1)).
@@ -178,7 +184,7 @@ def _records(name: str, text: str) -> Iterator[tuple[int, str]]:
     """Yield every record with its first line; indented lines and lines after a backslash continue a record."""
     begun, parts, continued = 0, "", False
     for number, raw in numbered_lines(name, text):
-        line = raw.split("#", 1)[0] if raw.lstrip().startswith("#") else raw
+        line = _FREE_TEXT.sub("", raw.split("#", 1)[0] if raw.lstrip().startswith("#") else raw)
         starts = re.match(r"\s*(NodeName|PartitionName)=", line, re.IGNORECASE) and not continued
         if starts:
             if parts:
@@ -193,10 +199,11 @@ def _records(name: str, text: str) -> Iterator[tuple[int, str]]:
 
 
 def _gpus(gres: str) -> int | None:
-    """Return the sum of GPUs in ``gpu:h100:8(S:0-1),nic:2``; None without an entry for GPUs."""
+    """Return the sum of GPUs in ``gpu:h100:8(S:0-1),nic:2``; None without an entry for whole GPUs."""
     counts = [
         whole_number(match[1] or "1")
-        for match in (_GPUS.fullmatch(part.strip()) for part in split_outside(gres, brackets="[]()"))
+        for part in split_outside(gres, brackets="[]()")
+        for match in (None if _MIG.fullmatch(part.strip()) else _GPUS.fullmatch(part.strip()),)
         if match is not None
     ]
     return sum(counts) if counts else None

@@ -536,3 +536,41 @@ def test_formats_that_hold_no_addresses_are_named(text: str, message: str, hint:
     with pytest.raises(InventoryError, match=message) as raised:
         kinds.detect(Source("pasted", text))
     assert hint in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "port"),
+    [
+        ("[a]\nn1:22\n[b]\nn1:23\n", 22),
+        ("[a]\nn1\n[b]\nn1:23\n", None),
+        ("[a]\nn1 ansible_port=23\n[b]\nn1:24\n", 23),
+        ("[a]\nn1:22\n[b]\nn1 ansible_port=25\n", 25),
+    ],
+)
+def test_a_port_behind_a_name_counts_where_ansible_meets_the_host_first(text: str, port: int | None) -> None:
+    inventory, _ = from_text(text, kinds.Kind.ansible)
+    assert [node.port for node in inventory.nodes] == [port]
+
+
+def test_a_host_name_that_looks_like_a_number_warns_of_nothing(recwarn: pytest.WarningsRecorder) -> None:
+    inventory, _ = from_text("[a]\nn1 ansible_host=gpu-1.internal\n", kinds.Kind.ansible)
+    assert [node.address for node in inventory.nodes] == ["gpu-1.internal"] and not recwarn.list
+
+
+@pytest.mark.parametrize("text", ["node1:2222\n", "node1:22\n", "node1:7 slots=8\n", "node1:2222 slots=8\n"])
+def test_a_port_in_a_hostfile_is_no_number_of_slots(text: str) -> None:
+    inventory, found = from_text(text, kinds.Kind.hostfile)
+    assert [node.slots for node in inventory.nodes] == [8 if "slots" in text else None]
+    assert "behind node1 is not imported: if it is a port, write `port: " in said(found)
+
+
+def test_texts_in_records_of_slurm_are_no_settings_and_mig_instances_no_gpus() -> None:
+    inventory, found = from_text(
+        "NodeName=n1 Gres=gpu:8 State=IDLE\n   OS=Linux NodeAddr=192.0.2.8\n   Reason=was State=DRAIN [root@x]\n\n"
+        "NodeName=n2 State=IDLE Comment=old NodeAddr=192.0.2.9\n\n"
+        'NodeName=n3 Reason="to State=DOWN" Gres=gpu:a100:7,gpu:a100_3g.20gb:4 State=DRAIN\n\n'
+        "NodeName=n4 Gres=gpu:a100_1g.5gb:28 State=IDLE\n"
+    )
+    nodes = {node.name: (node.address, node.gpus) for node in inventory.nodes}
+    assert nodes == {"n1": ("n1", 8), "n2": ("n2", None), "n3": ("n3", 7), "n4": ("n4", None)}
+    assert said(found) == "pasted:7: n3: imported, although Slurm reports the state DRAIN"
