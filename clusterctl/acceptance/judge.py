@@ -20,8 +20,8 @@ _BY_WEIGHT = (
     RowStatus.OK,
     RowStatus.NOT_APPLICABLE,
 )
-ACCEPTED = (RowStatus.OK, RowStatus.MEASURED, RowStatus.WARN, RowStatus.NOT_APPLICABLE)
-"""The worst statuses of rows with which a node is accepted."""
+ACCEPTED = (RowStatus.OK, RowStatus.MEASURED, RowStatus.WARN)
+"""The worst statuses of rows with which a node is accepted: at least one row was measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class RowStatus(str, Enum):
 
 
 class AcceptStatus(str, Enum):
-    """Tell whether every node is accepted: without a row that failed or did not run."""
+    """Tell whether every node is accepted: a row was measured, and none failed or did not run."""
 
     ACCEPTED = "accepted"
     NOT_ACCEPTED = "not-accepted"

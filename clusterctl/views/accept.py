@@ -109,12 +109,9 @@ def view(found: Accept) -> View:
 
 def _sentence(found: Accept) -> str:
     """Return which nodes are accepted, and what is wrong with each of the others."""
-    measured = [
-        node.name for node in found.nodes if node.accepted and node.status is not RowStatus.NOT_APPLICABLE
-    ]
-    every = "all " if len(measured) == len(found.nodes) > 1 else ""
-    parts = [f"{every}{nodeset.fold(measured)} accepted" if measured else "no node accepted"]
-    why = grouped((_why(node, found), node.name) for node in found.nodes if node.name not in measured)
+    every = "all " if len(found.accepted) == len(found.nodes) > 1 else ""
+    parts = [f"{every}{nodeset.fold(found.accepted)} accepted" if found.accepted else "no node accepted"]
+    why = grouped((_why(node, found), node.name) for node in found.nodes if not node.accepted)
     parts += [f"{nodeset.fold(names)}: {text}" for text, names in list(why.items())[:_MOST_REASONS]]
     rest = [name for names in list(why.values())[_MOST_REASONS:] for name in names]
     if rest:

@@ -82,8 +82,8 @@ def accept(
     node run on all nodes at once. Each value is compared with thresholds, whose source is printed, and with the values
     of equal hardware. A row whose tool is missing is NOT RUN, and its node is not accepted.
 
-    Exit code 0: every node is accepted (OK or WARN); 1: a row is FAIL or NOT RUN (with --strict also WARN), or a node
-    unreachable; 5: all nodes unreachable.
+    Exit code 0: every node is accepted (OK or WARN); 1: a row is FAIL or NOT RUN (with --strict also WARN), or no row
+    applies to a node, or a node is unreachable; 5: all nodes unreachable.
     """
     from clusterctl.acceptance import document as documents
     from clusterctl.acceptance.limits import limits

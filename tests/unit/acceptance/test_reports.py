@@ -10,9 +10,12 @@ from hostile_texts import NUMBERS, VARIANTS, texts
 from sample_acceptance import sample_acceptance
 from soak import spread
 
-from clusterctl.acceptance.document import exit_code
-from clusterctl.acceptance.model import RowStatus, Tier
-from clusterctl.documents.accept import AcceptRowTitle
+from clusterctl.acceptance.catalog import ROWS
+from clusterctl.acceptance.document import document, exit_code
+from clusterctl.acceptance.judge import judge
+from clusterctl.acceptance.limits import limits
+from clusterctl.acceptance.model import RowOutcome, RowStatus, Tier
+from clusterctl.documents.accept import AcceptRequest, AcceptRowTitle
 from clusterctl.report import junit, prometheus
 from clusterctl.report.figures import Dot, Strip
 from clusterctl.report.html import of_view as html
@@ -37,6 +40,17 @@ def test_the_screen_names_every_fault_before_the_counts():
     assert "accepted: 4 of 8 nodes: gpu[01-02,06-07]" in text
     assert "--skip disk" in text
     assert (exit_code(FOUND), exit_code(FOUND, strict=True)) == (1, 1)
+
+
+def test_a_node_that_no_row_measured_is_not_accepted():
+    request = AcceptRequest(
+        tier=Tier.PERFORMANCE, rows=("disk",), site_thresholds=None, repeat_for_s=0, repeat_until=None
+    )
+    outcomes = [RowOutcome("gpu01", "disk", not_applicable="no local disk")]
+    rows = [row for row in ROWS if row.name == "disk"]
+    found = document(FOUND.run, request, rows, ["gpu01"], judge(outcomes, limits()), {}, 1.0)
+    assert (found.accepted, exit_code(found)) == ((), 1)
+    assert "no node accepted; gpu01: nothing measured: no row applies" in on_screen(found)
 
 
 def test_the_table_shows_the_value_that_a_threshold_judges():
