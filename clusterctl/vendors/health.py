@@ -82,7 +82,7 @@ def tables() -> HealthTables:
 
 
 UNREADABLE = frozenset({"Insufficient Permissions", "Unknown Error"})
-"""What nvidia-smi prints in place of a value that it may not or cannot read; it is neither good nor bad."""
+"""What nvidia-smi prints instead of a value that it may not or cannot read; it is neither good nor bad."""
 
 
 @cache
