@@ -34,8 +34,8 @@ constexpr size_t kMostBytesToTryPackets = size_t{4} << 20;
 // PCIe carries twice the data in packets, so that slots, which meet once more, take less time above it.
 constexpr size_t kPacketBytesOfHost = size_t{24} << 10;
 constexpr size_t kHostSlotBytes = size_t{512} << 10;
-// From it an asynchronous operation has a gate, which takes a few microseconds.
-constexpr size_t kGateBytes = size_t{4} << 20;
+// Between GPUs 16 to 64 blocks take the same time for a large operation; fewer leave multiprocessors to the program.
+constexpr int kBlocksBetweenGpus = 32;
 
 // Above it HostFold is faster.
 constexpr size_t kSlotBytesInHostMemory = size_t{128} << 10;
@@ -85,6 +85,7 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
     context_.blocks = blocks_that_fit(wishes.blocks);
   });
   context_.blocks = meeting_.smallest(context_.blocks);
+  context_.blocks_of_large = agreement_.gpus > 1 ? std::min(context_.blocks, kBlocksBetweenGpus) : context_.blocks;
 
   context_.peers.control = control_->as<Control>();
   context_.peers.host = words_->device<HostWords>();
@@ -300,11 +301,11 @@ void Group::all_reduce(const ReduceCall& call) {
   });
 }
 
-// An asynchronous operation runs beside the program's kernels, which a wide kernel that waits for a peer would keep from the
-// multiprocessors.
+// On another stream than the default one, an operation runs beside the program's kernels, which a wide kernel that waits for
+// a peer would keep from the multiprocessors.
 void Group::pass_gate(uint64_t call, size_t bytes, cudaStream_t stream, bool captured) {
-  const bool is_asynchronous = stream == order_.own() && !captured;
-  if (is_asynchronous && bytes >= kGateBytes && agreement_.path == CC_CUDA_PATH_KERNEL) {
+  const bool is_default = !stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+  if (!is_default && !captured && bytes >= kLargeBytes && agreement_.path == CC_CUDA_PATH_KERNEL) {
     start_gate(call, context_.peers, stream);
   }
 }

@@ -56,6 +56,7 @@ uint64_t TicketRing::record(cudaStream_t stream, unsigned long long capture, boo
 
 StreamOrder::StreamOrder() {
   check(cudaStreamCreateWithFlags(&own_, cudaStreamNonBlocking), "making a stream");
+  own_number_ = number_of(own_);
   make_event(&leader_);
   make_event(&first_);
   last_.store(first_);
@@ -70,7 +71,8 @@ StreamOrder::~StreamOrder() {
 bool StreamOrder::begin(cudaStream_t stream) {
   const unsigned long long capture = capture_of(stream);
   if (capture == 0) {
-    if (number_of(stream) != last_stream_) let_wait(stream, last());
+    begun_on_ = stream == own_ ? own_number_ : number_of(stream);
+    if (begun_on_ != last_stream_) let_wait(stream, last());
     return false;
   }
   if (capture == capture_) let_wait(stream, last_captured_);
@@ -85,7 +87,7 @@ void StreamOrder::end(cudaStream_t stream, bool captured) {
     return;
   }
   last_.store(eager_.event_of(eager_.record(stream, 0, false)), std::memory_order_release);
-  last_stream_ = number_of(stream);
+  last_stream_ = begun_on_;
 }
 
 bool StreamOrder::follow(cudaStream_t leader) {

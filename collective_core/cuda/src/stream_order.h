@@ -69,6 +69,8 @@ class StreamOrder {
   cudaEvent_t leader_ = nullptr;  // where the own stream follows another one
   cudaEvent_t first_ = nullptr;   // before the first operation
   std::atomic<cudaEvent_t> last_{nullptr};
+  unsigned long long own_number_ = 0;       // of the own stream, as in number_of()
+  unsigned long long begun_on_ = 0;         // that of the operation which has begun
   unsigned long long last_stream_ = ~0ull;  // of the last operation
   std::mutex mutex_;          // of the rings and of leader_
   TicketRing eager_;

@@ -41,8 +41,21 @@ __device__ __forceinline__ void copy_packs(char* to, const char* from, size_t by
   const size_t alignment = address % 16 == 0 ? 16 : address % 4 == 0 ? 4 : 1;
   const bool aligned = reinterpret_cast<uintptr_t>(from) % 16 == 0;
   const size_t packs = (bytes + 15) / 16, step = static_cast<size_t>(blocks) * blockDim.x;
-#pragma unroll 4
-  for (size_t i = static_cast<size_t>(block) * blockDim.x + threadIdx.x; i < packs; i += step) {
+  size_t i = static_cast<size_t>(block) * blockDim.x + threadIdx.x;
+  if (aligned && alignment == 16) {
+    // All loads before the first store, which might write what is loaded next: the links need many loads under way.
+    constexpr int kInFlight = 4;
+    const uint4* const source = reinterpret_cast<const uint4*>(from);
+    uint4* const target = reinterpret_cast<uint4*>(to);
+    for (const size_t whole = bytes / 16; i + (kInFlight - 1) * step < whole; i += kInFlight * step) {
+      uint4 loaded[kInFlight];
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) loaded[k] = source[i + k * step];
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) target[i + k * step] = loaded[k];
+    }
+  }
+  for (; i < packs; i += step) {
     const size_t some = min(size_t{16}, bytes - i * 16);
     store_pack(to + i * 16, load_pack(from + i * 16, some, aligned), some, alignment);
   }

@@ -6,6 +6,8 @@
 // where its share is. Block b of every rank has the same packs of 16 bytes of each share.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/element.cuh"
 #include "kernels/invalidate.cuh"
 #include "kernels/meeting.cuh"
@@ -40,6 +42,11 @@ __device__ __forceinline__ void copy_shares(T* to, size_t to_stride, const T* fr
     }
   }
 }
+
+// Packs that a thread loads from each rank before it stores the first. The links need several hundred KiB under way, and
+// stores that may write what is loaded next keep the compiler from loading ahead. Eight ranks load eight packs each time.
+template <int kRanks>
+using PacksInFlight = std::integral_constant<int, kRanks <= 4 ? 4 : 1>;
 
 // The output of this rank: with staging in streams, the staging memory.
 template <typename T>
@@ -88,22 +95,32 @@ __global__ void __launch_bounds__(kTwoShotThreads, kRanks == 8 ? 2 : 1)
           inputs[rank] = reinterpret_cast<const uint4*>(input_of(rank));
           outputs[rank] = reinterpret_cast<uint4*>(output_of(rank));
         }
-        const auto fold = [&](auto load, auto store) {
-#pragma unroll 2
-          for (; i < packs; i += step) {
-            uint4 loaded[kRanks];
+        const auto fold_some = [&](auto number, auto load, auto store) {
+          constexpr int kPacks = decltype(number)::value;
+          for (; i + (kPacks - 1) * step < packs; i += kPacks * step) {
+            uint4 loaded[kPacks][kRanks];
 #pragma unroll
-            for (int rank = 0; rank < kRanks; ++rank) loaded[rank] = load(inputs[rank] + i);
-            Accumulator<T, uint4, kSum> sum;
-            sum.start(loaded[0]);
+            for (int pack = 0; pack < kPacks; ++pack) {
 #pragma unroll
-            for (int rank = 1; rank < kRanks; ++rank) sum.add(a.op, loaded[rank]);
-            const uint4 result = sum.result(a.op, ranks);
+              for (int rank = 0; rank < kRanks; ++rank) loaded[pack][rank] = load(inputs[rank] + i + pack * step);
+            }
 #pragma unroll
-            for (int rank = 0; rank < kRanks; ++rank) {
-              if (!a.scatters || rank == peers.rank) store(outputs[rank] + i, result);
+            for (int pack = 0; pack < kPacks; ++pack) {
+              Accumulator<T, uint4, kSum> sum;
+              sum.start(loaded[pack][0]);
+#pragma unroll
+              for (int rank = 1; rank < kRanks; ++rank) sum.add(a.op, loaded[pack][rank]);
+              const uint4 result = sum.result(a.op, ranks);
+#pragma unroll
+              for (int rank = 0; rank < kRanks; ++rank) {
+                if (!a.scatters || rank == peers.rank) store(outputs[rank] + i + pack * step, result);
+              }
             }
           }
+        };
+        const auto fold = [&](auto load, auto store) {
+          fold_some(PacksInFlight<kRanks>(), load, store);
+          fold_some(std::integral_constant<int, 1>(), load, store);
         };
         if (a.streams_through) {
           fold([](const uint4* from) { return __ldcs(from); }, [](uint4* to, uint4 pack) { __stcs(to, pack); });

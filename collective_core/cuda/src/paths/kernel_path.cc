@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace ccore_cuda {
+// All ranks must take the same number, so it depends on the size alone.
+int KernelPath::most_blocks(size_t bytes) const {
+  return bytes >= kLargeBytes ? context_.blocks_of_large : context_.blocks;
+}
+
 size_t KernelPath::packet_capacity() const {
   return static_cast<size_t>(context_.blocks) * kPacketsPerBlock * kPacketBytes;
 }
@@ -48,7 +53,7 @@ void KernelPath::all_reduce(const ReduceCall& call) {
   const size_t most = context_.most_staging_bytes / call.element;
   for (size_t begin = 0; begin < call.count; begin += most) {
     TwoShot part = all_reduce_part(context_, call, begin, std::min(most, call.count - begin));
-    part.blocks = blocks_for(part.share * call.element / 16, kTwoShotThreads, context_.blocks);
+    part.blocks = blocks_for(part.share * call.element / 16, kTwoShotThreads, most_blocks(call.count * call.element));
     reduce_kernels(call.dtype)->two_shot(part, context_.peers, call.stream);
   }
 }
@@ -77,7 +82,7 @@ void KernelPath::reduce_scatter(const ReduceCall& call) {
   const size_t most = most_of_share(context_) / call.element;
   for (size_t begin = 0; begin < call.count; begin += most) {
     TwoShot part = reduce_scatter_part(context_, call, begin, std::min(most, call.count - begin));
-    part.blocks = blocks_for(part.share * call.element / 16, kTwoShotThreads, context_.blocks);
+    part.blocks = blocks_for(part.share * call.element / 16, kTwoShotThreads, most_blocks(call.count * call.element));
     reduce_kernels(call.dtype)->two_shot(part, context_.peers, call.stream);
   }
 }
@@ -87,7 +92,7 @@ void KernelPath::copy(const CopyCall& call) {
   const size_t most = context_.most_staging_bytes;
   for (size_t begin = 0; begin < call.bytes; begin += most) {
     Pull part = pull_part(context_, call, begin, std::min(most, call.bytes - begin));
-    part.blocks = blocks_for(part.bytes / 16, kPullThreads, context_.blocks);
+    part.blocks = blocks_for(part.bytes / 16, kPullThreads, most_blocks(call.bytes));
     start_pull(part, context_.peers, call.stream);
   }
 }

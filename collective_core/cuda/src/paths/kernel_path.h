@@ -16,6 +16,7 @@ class KernelPath {
  private:
   Spread spread(size_t bytes) const;
   size_t packet_capacity() const;
+  int most_blocks(size_t bytes) const;  // of an operation on so many bytes
   bool goes_in_packets(Way way, size_t bytes) const;
   bool fits_packets(Way way, size_t bytes) const;
   void reduce_by_packets(const ReduceCall& call, size_t stride, Kind kind);

@@ -12,6 +12,9 @@
 
 namespace ccore_cuda {
 
+// From it an operation is large: it may run beside the program's kernels, and takes no more of the GPU than it needs.
+constexpr size_t kLargeBytes = size_t{4} << 20;
+
 struct PathContext {
   Peers peers;
   Buffers* buffers;
@@ -21,6 +24,7 @@ struct PathContext {
   size_t slot_bytes;    // of a slot of the region; 0: there are none
   size_t packet_bytes;  // larger messages use peers' buffers, where the path has them
   int blocks;           // of a kernel that waits, at most
+  int blocks_of_large;  // the same from kLargeBytes on
   bool maps_buffers;
   bool flushes_waits;   // of streams for words that another GPU writes
 
