@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.distributed import distributed_c10d
 
-from collective_core.torch.cuda_library import ALL_GATHER, BROADCAST, call, collectives, transfers
+from collective_core.torch.cuda_library import ALL_GATHER, BROADCAST, call, collective, collectives, transfers
 from collective_core.torch.operations import Operations, check_blocks, check_one_per_rank, joined, spread
 from collective_core.torch.plain_forms import with_plain_form
 from collective_core.torch.tensors import copy_back, count_of_one, for_copy, only_one, refuse
@@ -30,7 +30,7 @@ class Copies(Operations):
             return self._run(
                 "broadcast",
                 opts,
-                collectives(_copy_call(BROADCAST, tensor, tensor, opts.rootRank)),
+                collective(_copy_call(BROADCAST, tensor, tensor, opts.rootRank)),
                 [],
                 [tensor],
             )
@@ -66,7 +66,7 @@ class Copies(Operations):
         """Collect one block per rank into one tensor."""
         check_blocks(output, input, self._communicator.size)
         if self._cuda.takes(output, input):
-            batch = collectives(_copy_call(ALL_GATHER, input, output))
+            batch = collective(_copy_call(ALL_GATHER, input, output))
             return self._run("all_gather", opts, batch, [input], [output])
         return self._submit("all_gather", opts, lambda way: [self._gather(way, output, input)], [input])
 

@@ -67,9 +67,9 @@ class Move:
     is_send: bool
 
 
-# What one call of the library carries out, collectives one after the other or one exchange: its function, an array, and
-# the length of that.
-Batch: TypeAlias = tuple[str, Any, int]
+# What one call of the library carries out, collectives one after the other or one exchange: whether it is an exchange,
+# an array, and the length of that.
+Batch: TypeAlias = tuple[bool, Any, int]
 
 
 def call(number: int, send: int, recv: int, count: int, dtype: int, redop: int = 0, root: int = 0) -> bytes:
@@ -77,9 +77,14 @@ def call(number: int, send: int, recv: int, count: int, dtype: int, redop: int =
     return _CALL.pack(number, send, recv, count, dtype, redop, root, 0, 0)
 
 
+def collective(one: bytes) -> Batch:
+    """Return the batch of a single collective."""
+    return False, one, 1
+
+
 def collectives(*calls: bytes) -> Batch:
-    """Return the batch of collectives, one or several."""
-    return "cc_cuda_launch", b"".join(calls), len(calls)
+    """Return the batch of several collectives."""
+    return False, b"".join(calls), len(calls)
 
 
 def transfers(moves: Sequence[Move]) -> Batch:
@@ -96,7 +101,7 @@ def transfers(moves: Sequence[Move]) -> Batch:
             for move in wanted
         )
     )
-    return "cc_cuda_launch_exchange", array, len(wanted)
+    return True, array, len(wanted)
 
 
 # Parameters in the order of the header; `stream` is a cudaStream_t.
@@ -170,6 +175,7 @@ class CudaHandle:
         stream = c_void_p()
         check(self._library.cc_cuda_get_stream(self._handle, byref(stream)))
         self.stream = stream.value or 0  # of asynchronous calls, a cudaStream_t
+        self._launches = self._library.cc_cuda_launch, self._library.cc_cuda_launch_exchange
 
     def path(self) -> CudaPath:
         """Return how the ranks reach each other."""
@@ -191,14 +197,14 @@ class CudaHandle:
 
     def launch(self, batch: Batch, stream: int) -> None:
         """Queue a batch on a stream (a cudaStream_t)."""
-        function, items, count = batch
-        check(getattr(self._library, function)(self._live(), items, count, stream, None))
+        is_exchange, items, count = batch
+        check(self._launches[is_exchange](self._live(), items, count, stream, None))
 
     def launch_async(self, batch: Batch, stream: int) -> int:
         """Queue a batch on the handle's own stream, after what a stream has queued; return the ticket of its end."""
-        function, items, count = batch
+        is_exchange, items, count = batch
         ticket = c_uint64()
-        check(getattr(self._library, function)(self._live(), items, count, stream, byref(ticket)))
+        check(self._launches[is_exchange](self._live(), items, count, stream, byref(ticket)))
         return ticket.value
 
     def follow(self, stream: int) -> None:

@@ -65,6 +65,7 @@ class CudaWork(WorkBase):
     _stream: int | None = None  # a cudaStream_t, once it is queued
     _ticket: int | None = None
     _launched: Launched | None = None
+    _is_kept = False  # that of a caller who waits next is not: C++ does not hold it
     _result: list[torch.Tensor]
     _error: CcoreBackendError | None = None
     _future: torch.futures.Future[Any] | None = None
@@ -87,8 +88,10 @@ class CudaWork(WorkBase):
         launched: Launched | None = None,
     ) -> None:
         """Publish the operation's stream, its output tensors and, unless the caller waits, its end; called once."""
-        self._stream, self._result, self._ticket, self._launched = stream, result, ticket, launched
-        keep(self)
+        self._stream, self._result = stream, result
+        if ticket is not None:
+            self._ticket, self._launched, self._is_kept = ticket, launched, True
+            keep(self)
 
     def refused(self, error: CcoreBackendError) -> None:
         """Publish the reason for which the operation was not launched."""
@@ -106,12 +109,14 @@ class CudaWork(WorkBase):
         current = raw_stream(self._device.index)
         if current != stream:
             self._overseer.let_wait(self._end(), current)
-        if timeout or self._overseer.blocks_in_wait:
+        overseer = self._overseer
+        if timeout or overseer.blocks_in_wait:
             self._block(timeout.total_seconds())
-        self._overseer.check(self.description)
-        if self._launched is not None:
-            self._launched.tensors.clear()
-        release_waited(self, self._result)
+        overseer.check(self.description)
+        if self._is_kept:
+            if self._launched is not None:
+                self._launched.tensors.clear()
+            release_waited(self, self._result)
         return True
 
     def synchronize(self) -> None:

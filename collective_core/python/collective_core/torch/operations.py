@@ -32,6 +32,8 @@ from collective_core.torch.tensors import (
 from collective_core.torch.ways import HostWay, Way
 from collective_core.torch.work import CcoreBackendError, CcoreWork, WorkBase, Worker
 
+_NO_TIME = timedelta(0)
+
 
 class Operations:
     """Base of the mixins with torch's methods."""
@@ -94,9 +96,10 @@ class Operations:
     ) -> WorkBase:
         """Start an operation that is one call of the library for devices, on tensors that it takes as they are."""
         self._expect_open(name)
+        if getattr(opts, "asyncOp", True) is False:
+            return self._cuda.run(name, batch, [*inputs, *result], result, None, caller_waits=True)
         limit = limit_of(opts) or self._default_limit
-        caller_waits = getattr(opts, "asyncOp", True) is False
-        return self._cuda.run(name, batch, [*inputs, *result], result, limit, caller_waits=caller_waits)
+        return self._cuda.run(name, batch, [*inputs, *result], result, limit, caller_waits=False)
 
     def _expect_open(self, name: str) -> None:
         if not self._open:
@@ -184,10 +187,7 @@ def reduction_of(opts: Any) -> object:
 def limit_of(opts: Any) -> float | None:
     """Seconds of the call's own deadline; torch marks "none given" with a negative time."""
     timeout = getattr(opts, "timeout", None)
-    if not isinstance(timeout, timedelta):
-        return None
-    seconds = timeout.total_seconds()
-    return seconds if seconds > 0 else None
+    return timeout.total_seconds() if isinstance(timeout, timedelta) and timeout > _NO_TIME else None
 
 
 def joined(blocks: Sequence[torch.Tensor]) -> torch.Tensor:

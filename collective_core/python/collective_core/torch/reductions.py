@@ -14,6 +14,7 @@ from collective_core.torch.cuda_library import (
     REDUCE_SCATTER,
     Batch,
     call,
+    collective,
     collectives,
 )
 from collective_core.torch.exchange import combined, combiner
@@ -166,7 +167,10 @@ class Reductions(Operations):
         kind = plain_reduction(target.dtype, op_code(reduction_of(opts)))
         if kind is None:
             return None
-        return collectives(call(number, source.data_ptr(), target.data_ptr(), target.numel(), *kind))
+        output = target.data_ptr()
+        return collective(
+            call(number, output if source is target else source.data_ptr(), output, target.numel(), *kind)
+        )
 
     def _reductions(
         self, number: int, sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor], opts: Any

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -29,10 +28,8 @@ _DTYPES = {
 
 
 def op_code(op: object) -> int:
-    """Return the number of torch's operator, which it passes in two types that compare slowly."""
-    kind: Any = getattr(op, "op", op)
-    code: int = kind.value
-    return code
+    """Return the number of torch's operator, by which both of its types are hashed; their attributes are slow."""
+    return hash(op)
 
 
 _REDOPS = {

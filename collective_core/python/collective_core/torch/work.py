@@ -6,6 +6,7 @@ import os
 import queue
 import threading
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,8 +29,7 @@ _Work: Any = vars(dist)["_Work"]
 # Ended works whose result no caller has read yet. Some releases of torch (seen in 2.6) drop the Python part of a Work,
 # and C++ code that then waits for this Work hangs. The number is bounded, because a caller may never read a result.
 _MOST_UNASKED = 1024
-_unasked: dict[int, WorkBase] = {}
-_unasked_lock = threading.Lock()
+_unasked: OrderedDict[int, WorkBase] = OrderedDict()  # each call of it below is atomic
 # The last work that each thread has waited for, if its result is small. DDP's reducer waits for a sum of one element,
 # and then requests the future of that work, which torch finds only through the work's Python part.
 _waited = threading.local()
@@ -42,16 +42,14 @@ class WorkBase(_Work):  # type: ignore[misc]  # see above
 
 def keep(work: WorkBase) -> None:
     """Keep a work until it is released: C++ may hold it without its Python part."""
-    with _unasked_lock:
-        _unasked[id(work)] = work
-        if len(_unasked) > _MOST_UNASKED:
-            del _unasked[next(iter(_unasked))]
+    _unasked[id(work)] = work
+    if len(_unasked) > _MOST_UNASKED:
+        _unasked.popitem(last=False)
 
 
 def release(work: WorkBase) -> None:
     """Drop the reference to a work whose result a caller has read."""
-    with _unasked_lock:
-        _unasked.pop(id(work), None)
+    _unasked.pop(id(work), None)
 
 
 def release_waited(work: WorkBase, result: Any) -> None:
@@ -64,7 +62,7 @@ def _is_small(result: Any) -> bool:
     if not isinstance(result, list) or len(result) != 1 or not isinstance(result[0], torch.Tensor):
         return False
     tensor = result[0]
-    if tensor.numel() * tensor.element_size() > _SMALL_BYTES:
+    if tensor.numel() > _SMALL_BYTES:  # of a byte each or more
         return False
     # Of the storage: a small view keeps all of it. Sparse tensors have none of their own.
     return tensor.layout is torch.strided and tensor.untyped_storage().nbytes() <= _SMALL_BYTES
