@@ -159,7 +159,7 @@ def test_wrong_flags(all_reduce_perf: Path, bare: dict[str, str], flags: tuple[s
     [
         ({"RANK": "0"}, "WORLD_SIZE is not"),
         ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK=2 is not below WORLD_SIZE=2"),
-        ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK=x: expected a number"),
+        ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK=x: expected a whole number"),
         ({"RANK": "0", "WORLD_SIZE": "2"}, "set CCORE_ROOT_ADDR"),
         ({"PMI_RANK": "1", "PMI_SIZE": "2", "CCORE_ROOT_ADDR": "127.0.0.1"}, "set CCORE_JOB_SECRET"),
     ],
