@@ -18,6 +18,7 @@ CCORE_2D=0 (environment, as LIGHT_2D_ALLREDUCE)
 CCORE_ALGO=all_reduce:ring (rank 0, whose value counts for all)
 CCORE_CMA=0 (not used: rank 1 may not read)
 CCORE_SHM_RING_BYTES=262144 (default)
+CCORE_JOB_SECRET=*** (environment)
 """
 
 
@@ -34,7 +35,6 @@ def test_variables_are_named_as_they_were_set(monkeypatch: pytest.MonkeyPatch) -
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("CCORE_JOB_SECRET", "hunter2")
-    assert environment.text("CCORE_JOB_SECRET") == "hunter2"
     assert environment.flag("CCORE_CPU_BINDING", fallback=False)
     read, ignored = settings_in_effect(DUMP)
     assert read == {

@@ -16,6 +16,8 @@ _SETTING = re.compile(r"(?P<name>CCORE_\w+)=(?P<value>.*) \((?P<source>[^()]*)\)
 _AS = "environment, as "
 _RANK_0 = "rank 0, whose value counts for all"
 _NOT_USED = "not used: "
+_HIDDEN = "***"
+"""The value of a secret in the library's list; that of the environment must not get into a report."""
 _NO_OPERATION = (
     Operation.SPLIT,
     Operation.FINALIZE,
@@ -86,13 +88,15 @@ class UsageRecorder:
 def settings_in_effect(dump: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return the variables of the environment that are in effect, and those without effect with the reason.
 
-    `dump` is the text of `Communicator.dump_config`; what Python code has read is added.
+    `dump` is the text of `Communicator.dump_config`; what Python code has read is added. Secrets are left out.
     """
     read, ignored = environment.read(), {}
     for name, winner in environment.overridden().items():
         ignored[name] = f"{winner} takes precedence"
     for match in _SETTING.finditer(dump):
         name, value, source = match.groups()
+        if value == _HIDDEN:
+            continue
         spelled = source.removeprefix(_AS) if source.startswith(_AS) else environment.spelling(name)
         given = os.environ.get(spelled)
         if not given:
