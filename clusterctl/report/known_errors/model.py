@@ -43,7 +43,8 @@ class Match(_Part):
     where the error occurred.
     """
 
-    text: Annotated[str, StringConstraints(min_length=5)]
+    text: Annotated[str, StringConstraints(pattern=r"^(?:[0-9]*[^0-9]){5}")]
+    """At least five characters besides digits, because lines are searched without their digits."""
     pattern: Pattern | None = None
 
     @cached_property

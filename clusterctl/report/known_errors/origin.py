@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _LOOKED_AT = 400
 _STAMP = r"(?:\[?\d{4}-\d\d-\d\d[T ][0-9:.,]{8,15}\S{0,6}\]?\s{1,3})?"
@@ -31,6 +31,8 @@ _HOSTS = (
 _PCI_GPU = re.compile(
     r"(?:\bXid \(PCI:|\bGPU ?)(?P<gpu>[0-9a-fA-F]{3,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?)\b"
 )
+# The first of the patterns above is tried at each word; this one only at colons, and most lines have no such place.
+_NCCL = re.compile(r":\d{1,8}:\d{1,8} \[")
 _RANKS = (
     # Open MPI 4 and 5 with --tag-output: [1,3]<stderr>:, [prterun-host-12@1,3]<stderr>:.
     re.compile(r"^\s{0,4}(?:\[\S{1,120}@1,|\[\d{1,8},)(?P<rank>\d{1,7})\]<std"),
@@ -40,8 +42,7 @@ _RANKS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """The origin of a line; None for what the line does not contain.
 
     ``gpu``: the index of a GPU of that host or process, or its PCI address.
@@ -56,12 +57,12 @@ def origin_of(line: str) -> Origin:
     """Return the rank and host that the beginning of a line (without escape codes) names."""
     head = line[:_LOOKED_AT]
     host, gpu, rank = None, None, None
-    for pattern in _HOSTS:
+    for pattern in _HOSTS if _NCCL.search(head) else _HOSTS[1:]:
         if match := pattern.search(head):
             host = match["host"]
             gpu = match["device"] if "device" in pattern.groupindex else None
             break
-    if match := _PCI_GPU.search(head):
+    if ("Xid" in head or "GPU" in head) and (match := _PCI_GPU.search(head)):
         gpu = match["gpu"]
     for pattern in _RANKS:
         if match := pattern.search(head):

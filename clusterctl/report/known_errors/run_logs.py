@@ -19,7 +19,7 @@ _OF_RANK = re.compile(r"(?:^|/)rank-([0-9]{1,7})\.log$")
 _DUMP = re.compile(r"trace_rank_?[0-9]{1,7}(?:\.json)?$")
 _MOST_BYTES_OF_A_LOG = 4 << 20
 _MOST_BYTES = 32 << 20
-"""At about 15 MB per second, reading takes about two seconds."""
+"""At 10 MB per second, reading takes about three seconds."""
 
 
 def logs_below(

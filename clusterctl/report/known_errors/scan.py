@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from clusterctl.documents.kinds import ErrorRole
+from clusterctl.report.known_errors import fixed_texts
 from clusterctl.report.known_errors.model import WINDOW_CHARACTERS, KnownError
 from clusterctl.report.known_errors.origin import Origin, origin_of
 from clusterctl.report.known_errors.when import wall_clock
@@ -40,7 +40,6 @@ _LOOKS_WRONG = (
     *(b"error", b"fatal", b"failed", b"failure", b"abort", b"exception", b"traceback"),
     *(b"denied", b"refused", b"killed", b"cannot ", b"segfault", b"panic"),
     *(
-        b"warn",
         b" fault",
         b"_fault",
         b"timed out",
@@ -69,6 +68,8 @@ _LOOKS_WRONG = (
         for word in ("шибка", "удалось", "错误", "失败", "無法", "无法", "エラー", "失敗", "오류", "실패")
     ),
 )
+_SHORT_LOOKS_WRONG = (b"warn",)
+"""Words with fewer than ``fixed_texts.SHORTEST`` bytes."""
 _LOOKS_FINE = re.compile(
     r"\b(?:0|no) (?:errors?|failures?|failed)\b|errors?[=:] ?0\b|error_?(?:handler|log|file)"
     # Of a Python traceback, only the line of the exception names the cause.
@@ -76,26 +77,21 @@ _LOOKS_FINE = re.compile(
     re.I,
 )
 _DIGITS = re.compile(r"\d+")
-_WORD = re.compile(rb"[A-Za-z_]{2,}")
 _RANK_NUMBER = re.compile(r"\d{1,7}")
-_PART_BYTES = 1 << 16
 _DIGIT_BYTES = b"0123456789"
 
 
-class _Text:
-    """A fixed text of the catalogue, with what a piece of a log must have to contain it."""
+class _Rule(NamedTuple):
+    """One match of the catalogue; of the rules that apply to a line, the first explains it."""
 
-    def __init__(self, text: bytes) -> None:
-        self.text = text
-        self.without_digits = text.translate(None, _DIGIT_BYTES)
-        # The first and the last word may be parts of longer ones in the log.
-        inner = (word for word in _WORD.finditer(self.without_digits) if word.start())
-        self.words = frozenset(word[0] for word in inner if word.end() < len(self.without_digits))
+    place: int
+    entry: int
+    text: bytes
+    pattern: re.Pattern[str]
 
 
-@cache
-def _text(text: bytes) -> _Text:
-    return _Text(text)
+_Hit = tuple[int, str, re.Match[str]]
+"""The entry that explains a line, the beginning of the line, and the match of the entry's pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +135,13 @@ class Scan:
     """The findings in the logs read so far."""
 
     def __init__(self, entries: Sequence[KnownError]) -> None:
-        # Many entries share a fixed text and differ in their patterns: each text is searched only once.
-        self._patterns: dict[bytes, list[tuple[int, re.Pattern[str]]]] = {}
-        for index, entry in enumerate(entries):
-            for match in entry.match:
-                self._patterns.setdefault(match.text.encode(), []).append((index, match.compiled))
-        self._texts = tuple(map(_text, self._patterns))
+        self._rules: dict[bytes, list[_Rule]] = {}
+        matches = ((index, match) for index, entry in enumerate(entries) for match in entry.match)
+        for place, (index, match) in enumerate(matches):
+            text = match.text.encode()
+            rule = _Rule(place, index, text, match.compiled)
+            self._rules.setdefault(text.translate(None, _DIGIT_BYTES).lower(), []).append(rule)
+        self._texts = fixed_texts.table((*self._rules, *_LOOKS_WRONG))
         self._entries = entries
         self._findings: dict[int, Occurrence] = {}
         self._first_left_over: dict[str, LogLine] = {}
@@ -220,71 +217,79 @@ class Scan:
         if b"\x1b" in piece:
             piece = _ESCAPES.sub(b"", piece)
         lines = piece.replace(b"\r", b"\n")
-        hits: dict[int, tuple[int, str, re.Match[str]]] = {}
-        # Most lines of a log differ from others in numbers only: what no such line has is searched for only there.
-        kinds = b"\n".join(set(lines.translate(None, _DIGIT_BYTES).split(b"\n")))
-        found_words = _words(kinds)
-        for one in self._texts:
-            if not one.words <= found_words or one.without_digits not in kinds:
-                continue
-            text, patterns = one.text, self._patterns[one.text]
-            at = piece.find(text)
-            while at >= 0:
-                start, end = _line_around(lines, at)
-                window = piece[max(start, at - WINDOW_CHARACTERS) : min(end, at + WINDOW_CHARACTERS)]
-                shown = window.decode(errors="replace")
-                for index, compiled in patterns:
-                    if start in hits and hits[start][0] <= index:
-                        break
-                    if match := compiled.search(shown):
-                        line = piece[start : min(end, start + 2 * WINDOW_CHARACTERS)]
-                        hits[start] = (index, line.decode(errors="replace"), match)
-                        break
-                at = piece.find(text, max(end, at + 1))
-        lower = kinds.lower()
-        words = [word for word in _LOOKS_WRONG if word in lower]
-        lower = lines.lower() if words else b""
+        hits, words = self._search(lines)
+        unexplained = bytearray(lines.lower() if words else b"")
+        for start in hits if words else ():
+            end = _line_around(lines, start)[1]
+            unexplained[start:end] = b" " * (end - start)
         if len(self._first_left_over) < LEFT_OVER_LINES:
-            for start, shown in _first_wrong_lines(lines, lower, words, hits):
+            for start, shown in _first_wrong_lines(lines, unexplained, words):
                 kind = _kind(shown)
                 if len(self._first_left_over) < LEFT_OVER_LINES and kind not in self._first_left_over:
                     line_number = number + piece.count(b"\n", 0, start)
                     self._first_left_over[kind] = LogLine(name, line_number, shown)
-        for start, shown in _last_wrong_lines(lines, lower, words, hits):
+        for start, shown in _last_wrong_lines(lines, unexplained, words):
             self._last_left_over.append(LogLine(name, number + piece.count(b"\n", 0, start), shown))
-        counted, at = 0, 0
-        for start in sorted(hits):
+        last: dict[int, tuple[int, str]] = {}
+        counted, at = number, 0
+        for start, (index, text, match) in hits.items():
             counted += piece.count(b"\n", at, start)
             at = start
-            index, line_text, match = hits[start]
-            below = _below(lines, start, self._entries[index])
-            whole = _shown("; ".join([line_text, *(further.string.strip() for further in below)]))
-            hit = LogLine(name, number + counted, whole)
+            entry = self._entries[index]
+            below = _below(lines, start, entry)
+            whole = "; ".join([text, *(further.string.strip() for further in below)]) if below else text
             if index not in self._findings:
-                entry = self._entries[index]
+                hit = LogLine(name, counted, _shown(whole))
                 self._findings[index] = Occurrence(entry, hit, hit, _when(lines, start), entry.role)
-            self._note(self._findings[index], hit, origin_of(line_text), match)
+            found = self._findings[index]
+            found.count += 1
+            last[index] = counted, whole
+            self._name_places(found, match, origin_of(text))
             for further in below:
-                self._name_places(self._findings[index], further, Origin())
+                self._name_places(found, further, Origin())
+        for index, (line_number, whole) in last.items():
+            self._findings[index].last = LogLine(name, line_number, _shown(whole))
 
-    def _note(self, found: Occurrence, line: LogLine, origin: Origin, match: re.Match[str]) -> None:
-        found.count += 1
-        found.last = line
-        self._name_places(found, match, origin)
+    def _search(self, lines: bytes) -> tuple[dict[int, _Hit], list[bytes]]:
+        """Return the lines that an entry explains, by their start, and the words of errors in the other lines."""
+        # Most lines of a log differ from others in numbers only: one of each kind is searched.
+        folded = lines.translate(None, _DIGIT_BYTES).split(b"\n")
+        kinds = b"\n".join(set(folded))
+        lower = kinds.lower()
+        found = fixed_texts.by_line(self._texts, lower).items()
+        texts_of = {kinds[start:end]: frozenset(texts) for (start, end), texts in found}
+        rules_of = {
+            texts: sorted(rule for text in texts for rule in self._rules.get(text, ()))
+            for texts in set(texts_of.values())
+        }
+        hits: dict[int, _Hit] = {}
+        unexplained: set[bytes] = set()
+        start = 0
+        for line, kind in zip(lines.split(b"\n") if texts_of else (), folded, strict=False):
+            if kind in texts_of:
+                texts = texts_of[kind]
+                if hit := _first_match(line, rules_of[texts]):
+                    hits[start] = hit
+                else:
+                    unexplained |= texts
+            start += len(line) + 1
+        words = [word for word in _LOOKS_WRONG if word in unexplained]
+        return hits, words + [word for word in _SHORT_LOOKS_WRONG if word in lower]
 
     def _name_places(self, found: Occurrence, match: re.Match[str], origin: Origin) -> None:
-        groups = match.groupdict()
+        groups = match.groupdict() if match.lastindex else {}
         host = groups.get("host") if self._node is None else None
         if host is None and not found.entry.about_others:
             host = origin.host if self._node is None else self._node or None
-        ranks = {int(one) for one in _RANK_NUMBER.findall(groups.get("rank") or groups.get("ranks") or "")}
+        named = groups.get("rank") or groups.get("ranks")
+        ranks = [int(one) for one in _RANK_NUMBER.findall(named)] if named else []
         if not ranks and origin.rank is not None:
-            ranks = {origin.rank}
+            ranks = [origin.rank]
         gpu = groups.get("gpu") or origin.gpu
         if host is not None and len(found.hosts) < PLACES_KEPT:
             found.hosts.setdefault(host)
-        if len(found.ranks) < PLACES_KEPT:
-            found.ranks |= ranks
+        if ranks and len(found.ranks) < PLACES_KEPT:
+            found.ranks.update(ranks)
         if gpu is not None and len(found.gpus) < PLACES_KEPT:
             found.gpus.setdefault(gpu)
 
@@ -331,16 +336,19 @@ def _when(lines: bytes, start: int) -> float | None:
     return None
 
 
-def _words(kinds: bytes) -> set[bytes]:
-    """Return the words of a text, found in parts that end at a blank, because each word is an object of its own."""
-    words: set[bytes] = set()
-    at = 0
-    while at < len(kinds):
-        end = kinds.find(b" ", at + _PART_BYTES)
-        end = len(kinds) if end < 0 else end
-        words.update(_WORD.findall(kinds, at, end))
-        at = end
-    return words
+def _first_match(line: bytes, rules: list[_Rule]) -> _Hit | None:
+    """Return entry, text and match of the first rule that applies to a line, None if none does."""
+    shown = line[: 2 * WINDOW_CHARACTERS].decode(errors="replace") if rules else ""
+    for _, entry, text, pattern in rules:
+        at = line.find(text)
+        if at < 0:
+            continue
+        window = shown
+        if len(line) > WINDOW_CHARACTERS:
+            window = line[max(0, at - WINDOW_CHARACTERS) : at + WINDOW_CHARACTERS].decode(errors="replace")
+        if match := pattern.search(window):
+            return entry, shown, match
+    return None
 
 
 def _line_around(lines: bytes, at: int) -> tuple[int, int]:
@@ -353,10 +361,8 @@ def _line_around(lines: bytes, at: int) -> tuple[int, int]:
     return lines.rfind(b"\n", 0, at) + 1, len(lines) if end < 0 else end
 
 
-def _first_wrong_lines(
-    lines: bytes, lower: bytes, words: Sequence[bytes], explained: Container[int]
-) -> list[tuple[int, str]]:
-    """Return start and text of the first lines that look like errors and are not explained, one of each kind."""
+def _first_wrong_lines(lines: bytes, lower: bytearray, words: Sequence[bytes]) -> list[tuple[int, str]]:
+    """Return start and text of the first lines with words of errors in ``lower``, one of each kind."""
     found: dict[int, str] = {}
     for word in words:
         at = lower.find(word)
@@ -365,18 +371,15 @@ def _first_wrong_lines(
             if at < 0 or len(kinds) == LEFT_OVER_LINES:
                 break
             start, end = _line_around(lines, at)
-            shown = _looks_wrong(lines[start:end])
-            if start not in explained and shown is not None:
+            if shown := _looks_wrong(lines[start:end]):
                 found[start] = shown
                 kinds.add(_kind(shown))
             at = lower.find(word, max(end, at + 1))
     return sorted(found.items())
 
 
-def _last_wrong_lines(
-    lines: bytes, lower: bytes, words: Sequence[bytes], explained: Container[int]
-) -> list[tuple[int, str]]:
-    """Return start and text of the last lines that look like errors and are not explained."""
+def _last_wrong_lines(lines: bytes, lower: bytearray, words: Sequence[bytes]) -> list[tuple[int, str]]:
+    """Return start and text of the last lines with words of errors in ``lower``."""
     found: dict[int, str] = {}
     for word in words:
         at, kept = lower.rfind(word), 0
@@ -384,8 +387,7 @@ def _last_wrong_lines(
             if at < 0 or kept == LEFT_OVER_LINES:
                 break
             start, end = _line_around(lines, at)
-            shown = _looks_wrong(lines[start:end])
-            if start not in explained and shown is not None:
+            if shown := _looks_wrong(lines[start:end]):
                 found[start] = shown
                 kept += 1
             at = lower.rfind(word, 0, start)

@@ -360,6 +360,12 @@ def test_patterns_that_may_take_long_are_refused(pattern: str) -> None:
         Match(text="some text", pattern=pattern)
 
 
+def test_a_fixed_text_that_is_too_short_without_its_digits_is_refused() -> None:
+    assert Match(text="Xid 7 79").text == "Xid 7 79"
+    with pytest.raises(ValidationError):
+        Match(text="Xid 79")
+
+
 def test_an_entry_whose_example_does_not_match_is_refused() -> None:
     with pytest.raises(ValidationError, match="no example"):
         KnownError(
