@@ -154,6 +154,8 @@ def _read(scan: Scan, name: str, dumps: list[RankDump]) -> None:
                     scan.read_report(shown, lines, len(content))
                     return
                 scan.read(shown, io.BytesIO(content))
+                if len(content) == ras.MOST_BYTES:
+                    scan.read(shown, stream, first=1 + content.count(b"\n"))
                 return
             scan.read(shown, stream)
     except OSError as error:
@@ -164,35 +166,46 @@ def _read(scan: Scan, name: str, dumps: list[RankDump]) -> None:
 
 
 def _dump(scan: Scan, name: str, content: bytes) -> RankDump:
-    """Read a dump of torch's flight recorder; raise ConfigError if it cannot be read."""
+    """Read a dump of torch's flight recorder; raise BinaryLogError if it cannot be read."""
     from clusterctl.report.known_errors import flight_recorder
     from clusterctl.report.known_errors.scan import LogFile
 
     rank = flight_recorder.rank_of(name)
     hint = "give the dumps that torch wrote (TORCH_FR_DUMP_TEMP_FILE, then the rank), or JSON"
     if rank is None:
-        raise ConfigError(
+        raise BinaryLogError(
             f"{name} is a dump of torch's flight recorder, but its name ends without a rank", hint=hint
         )
     if len(content) > flight_recorder.MOST_BYTES:
-        raise ConfigError(f"{name} is larger than {flight_recorder.MOST_BYTES >> 20} MiB", hint=hint)
+        raise BinaryLogError(f"{name} is larger than {flight_recorder.MOST_BYTES >> 20} MiB", hint=hint)
     try:
         found = flight_recorder.read(rank, content)
     except flight_recorder.DumpError as error:
-        raise ConfigError(f"cannot read {name}: {error}", hint=hint) from error
+        left = "give the other dumps without it; a rank that dies while it writes leaves a part"
+        raise BinaryLogError(f"cannot read {name}: {error}", hint=left) from error
     scan.files.append(LogFile(name, content.count(b"\n"), len(content)))
     return found
 
 
 def _compare(scan: Scan, dumps: list[RankDump]) -> None:
-    """Search the first calls in which the dumps differ; raise UsageError for one dump, which differs from none."""
+    """Search the first calls in which the dumps differ.
+
+    Dumps that cannot be compared are skipped if there are other logs, else raise UsageError.
+    """
     from clusterctl.report.known_errors import flight_recorder
 
-    ranks = {one.rank for one in dumps}
-    if len(ranks) < 2:
-        raise UsageError(
-            "one rank's dump of the flight recorder cannot be compared", hint="give the dumps of all ranks"
+    ranks: dict[int, RankDump] = {}
+    twice = sorted({one.rank for one in dumps if ranks.setdefault(one.rank, one) != one})
+    if twice or len(ranks) < 2:
+        message, hint = (
+            (f"two different dumps are of rank {twice[0]}", "give the dumps of one job only")
+            if twice
+            else ("one rank's dump of the flight recorder cannot be compared", "give the dumps of all ranks")
         )
+        if len(scan.files) == len(dumps):
+            raise UsageError(message, hint=hint)
+        console.talk(f"skipped: {message}; {hint}")
+        return
     lines = flight_recorder.first_divergences(dumps)
     scan.read_report(f"flight recorder of {len(ranks)} ranks", lines, 0)
 

@@ -22,6 +22,7 @@ PICKLE = b"\x80"
 _RANK_AT_END = re.compile(r"(\d{1,7})(?:\.json)?$")
 _MOST_OPCODES = 20_000_000
 _MOST_SIZES = 32
+_MOST_CHARACTERS = 200
 _OPENERS: dict[str, type[list[object]] | type[dict[object, object]]] = {
     "EMPTY_LIST": list,
     "EMPTY_DICT": dict,
@@ -35,24 +36,28 @@ class DumpError(ValueError):
     """A dump that cannot be read, or holds more than plain values."""
 
 
-def _beginning(sizes: object) -> object:
-    return sizes[:_MOST_SIZES] if isinstance(sizes, list) else sizes
+def _beginning(value: object) -> object:
+    if isinstance(value, str):
+        return value[:_MOST_CHARACTERS]
+    return value[:_MOST_SIZES] if isinstance(value, list) else value
 
 
-# A pickle may repeat one list in many places, so that the bound of the file is not that of its values.
-_Sizes = Annotated[list[Annotated[list[int], BeforeValidator(_beginning)]], BeforeValidator(_beginning)]
+# A pickle may repeat one value in many places, so that the bound of the file is not that of its values.
+_Text = Annotated[str, BeforeValidator(_beginning)]
+_Whole = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+_Sizes = Annotated[list[Annotated[list[_Whole], BeforeValidator(_beginning)]], BeforeValidator(_beginning)]
 
 
 class _Entry(BaseModel):
-    process_group: tuple[str, str]
-    collective_seq_id: int
-    profiling_name: str
+    process_group: tuple[_Text, _Text]
+    collective_seq_id: _Whole
+    profiling_name: _Text
     is_p2p: bool = False
     input_sizes: _Sizes = []
 
 
 class _Dump(BaseModel):
-    entries: list[_Entry] = Field(max_length=20_000)
+    entries: list[object] = Field(max_length=20_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +88,13 @@ def read(rank: int, content: bytes) -> RankDump:
     try:
         plain = plain_values(content) if content.startswith(PICKLE) else json.loads(content)
         dump = TypeAdapter(_Dump).validate_python(plain)
+        # One by one, so that the first invalid entry ends it: pydantic collects the errors of a whole list.
+        entries = [_Entry.model_validate(entry) for entry in dump.entries]
     except (ValidationError, ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, DumpError) else "it is not a dump of the flight recorder"
         raise DumpError(reason) from error
     calls: dict[str, dict[int, str]] = {}
-    for entry in dump.entries:
+    for entry in entries:
         if entry.is_p2p:
             continue
         number, name = entry.process_group
@@ -146,7 +153,12 @@ def _put(stack: list[object], name: str, items: list[object]) -> None:
     target = stack[-1]
     if isinstance(target, list) and name.startswith("APPEND"):
         target.extend(items)
-    elif isinstance(target, dict) and name.startswith("SETITEM"):
+    elif (
+        isinstance(target, dict)
+        and name.startswith("SETITEM")
+        # The hash of a tuple of tuples may take forever.
+        and all(isinstance(key, str) for key in items[::2])
+    ):
         target.update(zip(items[::2], items[1::2], strict=True))
     else:
         raise DumpError("its pickle is damaged")
@@ -162,7 +174,8 @@ def first_divergences(dumps: Sequence[RankDump]) -> list[str]:
     """Return the first call of each group in which the ranks differ, with the ranks; empty if they agree.
 
     The ranks of a group are those that have a call of it, of the default group all. The recorder keeps the last calls
-    only, so the comparison begins where each rank has one.
+    only, so the comparison begins where each rank has one. Numbers that no rank has are skipped: torch also counts
+    groups of sends and receives.
     """
     return [
         line for group in sorted({name for one in dumps for name in one.calls}) for line in _of(group, dumps)
@@ -173,11 +186,10 @@ def _of(group: str, dumps: Sequence[RankDump]) -> Iterator[str]:
     everyone = group.endswith("(default_pg)")
     calls = {one.rank: one.calls.get(group, {}) for one in dumps if everyone or group in one.calls}
     begin = max(min(own) for own in calls.values() if own)
-    end = max(max(own) for own in calls.values() if own)
-    for number in range(begin, end + 1):
+    for number in sorted({one for own in calls.values() for one in own if one >= begin}):
         made = {rank: own[number] for rank, own in calls.items() if number in own}
         absent = sorted(set(calls) - set(made))
-        usual = Counter(made.values()).most_common(1)[0][0] if made else ""
+        usual = Counter(made.values()).most_common(1)[0][0]
         alike = [rank for rank, call in made.items() if call == usual]
         others = {rank: call for rank, call in made.items() if call != usual}
         place = f"flight recorder: group {group}, call {number}:"

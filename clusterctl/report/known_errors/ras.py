@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -12,6 +13,7 @@ BEGINNING = b'"nccl_version"'
 MOST_BYTES = 64 << 20
 """A rank takes about 700 bytes: 64 MiB are 90,000 ranks."""
 _LINES_OF_A_KIND = 200
+_MOST_OPERATIONS = 64
 _FINE = (0, 7)
 """ncclSuccess and ncclInProgress."""
 
@@ -37,7 +39,7 @@ class _Place(BaseModel):
 
 class _Rank(_Place):
     status: _State = _State()
-    collective_counts: dict[str, int] = {}
+    collective_counts: Annotated[dict[str, int], Field(max_length=_MOST_OPERATIONS)] = {}
 
 
 class _MissingRank(_Place):
@@ -72,7 +74,7 @@ def _of(one: _Communicator) -> Iterator[str]:
     failed = [rank for rank in one.ranks if _code(rank) not in _FINE]
     for rank in failed[:_LINES_OF_A_KIND]:
         yield f"RAS: error: {name} rank {rank.rank} reported code {_code(rank)} {rank}"
-    for operation in sorted({key for rank in one.ranks for key in rank.collective_counts}):
+    for operation in sorted({key for rank in one.ranks for key in rank.collective_counts})[:_MOST_OPERATIONS]:
         counts = {rank.rank: rank.collective_counts.get(operation, 0) for rank in one.ranks}
         usual = Counter(counts.values()).most_common(1)[0][0]
         apart = [rank for rank in one.ranks if counts[rank.rank] != usual]

@@ -66,6 +66,43 @@ def test_ranks_that_did_not_come_that_far_and_full_recorders_are_told_apart() ->
     assert flight_recorder.first_divergences([dump(0, *long, group="tp"), dump(1)]) == []
 
 
+def test_a_number_that_no_rank_has_is_no_call() -> None:
+    """torch also counts groups of sends and receives, which are not compared."""
+    calls = [(number, "all_reduce") for number in (1, 2, 4, 1 << 62)]
+    assert flight_recorder.first_divergences([dump(0, *calls), dump(1, *calls)]) == []
+    (line,) = flight_recorder.first_divergences([dump(0, *calls), dump(1, *calls[:2])])
+    assert "call 4: rank 1 did not call all_reduce" in line
+
+
+def test_a_damaged_or_lonely_dump_in_a_folder_hides_no_other_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = (DUMPS / "nccl_trace_rank_0").read_bytes()
+    (tmp_path / "nccl_trace_rank_0").write_bytes(content)
+    (tmp_path / "nccl_trace_rank_1").write_bytes(content[:700])
+    (tmp_path / "rank-1.log").write_text("RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n")
+    assert cli.main(["explain", "--json", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert [one["id"] for one in json.loads(shown.out)["findings"]] == ["cuda-out-of-memory"]
+    assert "skipped: cannot read" in shown.err and "one rank's dump" in shown.err
+    assert cli.main(["explain", str(tmp_path / "nccl_trace_rank_1")]) == 3
+    assert "give the other dumps without it" in capsys.readouterr().err
+
+
+def test_dumps_of_two_jobs_are_not_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = []
+    for job, source in (("a", 0), ("b", 2)):
+        for rank in range(2):
+            logs.append(tmp_path / job / f"nccl_trace_rank_{rank}")
+            logs[-1].parent.mkdir(exist_ok=True)
+            logs[-1].write_bytes((DUMPS / f"nccl_trace_rank_{source}").read_bytes())
+    assert cli.main(["explain", str(tmp_path)]) == 2
+    assert "two different dumps are of rank 0" in capsys.readouterr().err
+    # The same dump in two forms is one.
+    twice = [DUMPS / f"nccl_trace_rank_{rank}{form}" for rank in range(3) for form in ("", ".json")]
+    assert explained(capsys, *twice)["findings"][0]["first"]["text"] == DIVERGENCE
+
+
 class Hostile:
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -113,6 +150,27 @@ def test_a_list_in_many_places_of_a_pickle_takes_little_memory() -> None:
     assert len(call) == 120
 
 
+def test_a_text_in_many_places_of_a_pickle_is_cut_once() -> None:
+    entry = {
+        "process_group": ("0", "default_pg"),
+        "collective_seq_id": 1,
+        "profiling_name": "nccl:" + "a" * 10**6,
+        "input_sizes": [[1 << 2000]],
+    }
+    content = pickle.dumps({"entries": [entry] * 5}, 2)
+    with pytest.raises(flight_recorder.DumpError, match="not a dump"):
+        flight_recorder.read(0, content)
+    del entry["input_sizes"]
+    (call,) = flight_recorder.read(0, pickle.dumps({"entries": [entry]}, 2)).calls["0 (default_pg)"].values()
+    assert len(call) == 120
+
+
+def test_a_key_that_is_no_text_is_refused_before_it_is_hashed() -> None:
+    pairs = b"".join(b"r%sj%s\x86" % ((number.to_bytes(4, "little"),) * 2) for number in range(80))
+    with pytest.raises(flight_recorder.DumpError, match="damaged"):
+        flight_recorder.read(0, b"\x80\x02}K\x01K\x01\x86" + pairs + b"K\x01s.")
+
+
 def test_a_pickle_of_something_else_is_refused_as_a_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,6 +193,21 @@ def test_the_json_of_ras_names_dead_failed_and_late_ranks(capsys: pytest.Capture
     assert document["findings"][2]["first"]["text"].startswith(
         "RAS: behind: communicator 0xae94423cfbb2ef4a: rank 3"
     )
+
+
+def test_many_names_of_operations_are_no_state_of_ranks() -> None:
+    ranks = [{"rank": 0, "collective_counts": {f"k{number}": 1 for number in range(65)}}, {"rank": 1}]
+    text = json.dumps({"nccl_version": "2.28", "communicators": [{"hash": "0x1", "ranks": ranks}]})
+    assert ras.lines_of(text.encode()) is None
+
+
+def test_other_json_is_read_to_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ras, "MOST_BYTES", 40)
+    (tmp_path / "x.log").write_text('{"nccl_version": "2.28"}\n' + "step\n" * 20 + "CUDA out of memory\n")
+    (found,) = explained(capsys, tmp_path / "x.log")["findings"]
+    assert (found["id"], found["first"]["line"]) == ("cuda-out-of-memory", 22)
 
 
 def test_other_json_is_read_as_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
