@@ -22,9 +22,13 @@ _RECORD = re.compile(r"^[^\S\n]*NodeName=", re.IGNORECASE | re.MULTILINE)
 _PAIR = re.compile(
     r"(?:^|\s)(NodeName|NodeAddr|Gres|State|Partitions|PartitionName|Nodes)=(\S*)", re.IGNORECASE
 )
-# Texts of people and of the system. Without quotes they run to the end of their line.
+# Texts of people and of the system. Without quotes they run to the end of their line, or to the key that follows in
+# `scontrol -o`. A reason in slurm.conf is one word, and scontrol ends it with who gave it.
 _FREE_TEXT = re.compile(
-    r"(?:^|\s)(?:Reason|Comment|AdminComment|Extra|OS)=(?:\"[^\"]{0,4000}\"|'[^']{0,4000}'|.*)", re.IGNORECASE
+    r"(?:^|\s)(?:(?:Reason|Comment|AdminComment|Extra|OS)=(?:\"[^\"]{0,4000}\"|'[^']{0,4000}')"
+    r"|Reason=(?:.*\[[^\s\[\]]{1,200}@[^\s\[\]]{1,200}\]|\S*)"
+    r"|(?:Comment|AdminComment|Extra|OS)=.*?(?=\sRealMemory=|$))",
+    re.IGNORECASE,
 )
 # The name of a MIG instance, of which several share a GPU: gpu:a100_3g.20gb:4.
 _MIG = re.compile(r"gpu:[^:(,]{0,80}\d+g\.\d+gb\b[^,]*", re.IGNORECASE)

@@ -564,6 +564,24 @@ def test_a_port_in_a_hostfile_is_no_number_of_slots(text: str) -> None:
     assert "behind node1 is not imported: if it is a port, write `port: " in said(found)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NodeName=n1 NodeAddr=192.0.2.8 Gres=gpu:8 Reason=RMA State=DOWN\n",
+        (
+            "NodeName=n1 Gres=gpu:8 NodeAddr=192.0.2.8 OS=Linux 5.15 #1 SMP State=IDLE  RealMemory=1 State=DOWN "
+            "Partitions=a  BootTime=x Reason=was State=IDLE [root@2026-11-02T00:00:00]\n"
+        ),
+    ],
+    ids=["slurm.conf", "scontrol -o"],
+)
+def test_a_text_on_the_line_of_a_record_hides_no_state(text: str) -> None:
+    inventory, found = from_text(text, kinds.Kind.slurm)
+    assert [(node.address, node.gpus) for node in inventory.nodes] == [("192.0.2.8", 8)]
+    assert said(found).endswith("n1: imported, although Slurm reports the state DOWN")
+    assert inventory.nodes[0].groups == (("a",) if "Partitions" in text else ())
+
+
 def test_texts_in_records_of_slurm_are_no_settings_and_mig_instances_no_gpus() -> None:
     inventory, found = from_text(
         "NodeName=n1 Gres=gpu:8 State=IDLE\n   OS=Linux NodeAddr=192.0.2.8\n   Reason=was State=DRAIN [root@x]\n\n"
