@@ -119,8 +119,8 @@ class Scrubber:
         shown = self.text(joined)
         if shown == joined:
             return alone
-        # A space follows each word.
-        return [word.removesuffix(" ") for word in _cut(shown + " ", (_size(word) + 1 for word in alone))]
+        # A space follows each word; of a secret of several words it became a star.
+        return [word[:-1] for word in _cut(shown + " ", (_size(word) + 1 for word in alone))]
 
     def data(self, data: bytes, marker: str | None = None) -> bytes:
         """Return the bytes without secrets; bytes that are not UTF-8 stay unchanged."""

@@ -123,6 +123,10 @@ def test_a_value_behind_an_option_is_a_word_of_its_own() -> None:
     assert Scrubber().words(words) == ["serve", "--password", "******", "--name", "é", "--port", "1"]
 
 
+def test_words_of_a_known_value_keep_their_lengths() -> None:
+    assert Scrubber(["hunter 22"]).words(["a", "hunter", "22", "b "]) == ["a", "******", "**", "b "]
+
+
 @pytest.mark.parametrize("text", KEPT)
 def test_what_verdicts_need_stays(text: str) -> None:
     assert scrubbed(text) == text
