@@ -20,8 +20,8 @@ Library = Literal["nccl", "gloo", "ccore", "nccl+ccore", "accl", "acspeed", "aia
 Those from ``accl`` on are libraries that a node may have (:mod:`launch.foreign_library`).
 """
 Backend = Literal["nccl", "gloo", "ccore", "accl", "horovod", "lightcc"]
-# NCCL_SOCKET_IFACE resembles NCCL_SOCKET_IFNAME by 0.91; NCCL_TOPO_FILE and NCCL_GRAPH_FILE by 0.76.
-_RESEMBLANCE = 0.88
+# NCCL_SOCKET_IFACE resembles NCCL_SOCKET_IFNAME by 0.91; NCCL_TIMEOUT, another thing, NCCL_IB_TIMEOUT by 0.89.
+_RESEMBLANCE = 0.9
 _GDR_LEVEL = re.compile(r"LOC|PIX|PXB|PHB|SYS|[0-5]")
 _DEBUG = ("VERSION", "WARN", "INFO", "ABORT", "TRACE")
 # Variables and the fields of Communication that set them: those of each library, then those of the layers above NCCL.

@@ -19,7 +19,7 @@ _BY_NAME = {variable.name: variable for variable in VARIABLES}
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 # CCORE_TCP_STREAM resembles CCORE_TCP_STREAMS by 0.97, CCORE_2D_LIMITS CCORE_2D_LIMIT by 0.97.
-_RESEMBLANCE = 0.88
+_RESEMBLANCE = 0.9
 _read: dict[str, str] = {}
 
 

@@ -175,6 +175,6 @@ def test_variables_of_plugins_torch_and_programs_are_not_taken_for_typing_errors
         "NCCL_SHARP_DISABLE", "NCCL_IBEXT_DISABLE", "NCCL_PLUGIN_P2P", "NCCL_SHARP_MAX_COMMS", "NCCL_UCX_TLS",
         "NCCL_FASTRAK_IFNAME", "NCCL_FASTRAK_NUM_FLOWS", "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "NCCL_BLOCKING_WAIT",
         "NCCL_ASYNC_ERROR_HANDLING", "NCCL_DESYNC_DEBUG", "NCCL_ENABLE_TIMING", "NCCL_HOME", "NCCL_VERSION",
-        "HOROVOD_PROTO", "PROTO",
+        "NCCL_IB_ENABLE", "NCCL_TIMEOUT", "HOROVOD_PROTO", "PROTO",
     ]  # fmt: skip
     assert environment.misspelt(others) == []
