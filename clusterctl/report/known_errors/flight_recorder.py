@@ -6,7 +6,6 @@ one by one, and one that could name or call anything ends the reading.
 
 from __future__ import annotations
 
-import json
 import pickletools
 import re
 from collections import Counter
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
+
+from clusterctl.foreign import json_value
 
 MOST_BYTES = 64 << 20
 """torch keeps 2,000 collectives by default, with stacks about 4 MB."""
@@ -86,7 +87,7 @@ def looks_like_dump(beginning: bytes) -> bool:
 def read(rank: int, content: bytes) -> RankDump:
     """Read the dump of one rank; raise DumpError."""
     try:
-        plain = plain_values(content) if content.startswith(PICKLE) else json.loads(content)
+        plain = plain_values(content) if content.startswith(PICKLE) else json_value(content, most_bytes=MOST_BYTES)
         dump = TypeAdapter(_Dump).validate_python(plain)
         # One by one, so that the first invalid entry ends it: pydantic collects the errors of a whole list.
         entries = [_Entry.model_validate(entry) for entry in dump.entries]
