@@ -87,7 +87,11 @@ def looks_like_dump(beginning: bytes) -> bool:
 def read(rank: int, content: bytes) -> RankDump:
     """Read the dump of one rank; raise DumpError."""
     try:
-        plain = plain_values(content) if content.startswith(PICKLE) else json_value(content, most_bytes=MOST_BYTES)
+        plain = (
+            plain_values(content)
+            if content.startswith(PICKLE)
+            else json_value(content, most_bytes=MOST_BYTES)
+        )
         dump = TypeAdapter(_Dump).validate_python(plain)
         # One by one, so that the first invalid entry ends it: pydantic collects the errors of a whole list.
         entries = [_Entry.model_validate(entry) for entry in dump.entries]
