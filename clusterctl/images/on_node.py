@@ -62,7 +62,7 @@ class NodeEngine:
     def docker(self, *words: str, stdin: bytes = b"", timeout_s: float = _ASK_TIMEOUT_S) -> Completed:
         """Run ``docker WORDS`` to its end; a status other than 0 is a result."""
         return self.transport.run(
-            ("docker", *words), stdin=stdin, timeout_s=timeout_s, as_root=self.as_root, env=_PLAIN
+            ("docker", *words), stdin=stdin, timeout_s=timeout_s, as_root=self.as_root, env=ENVIRONMENT
         )
 
     def image(self, name: str) -> NodeImage | None:
@@ -75,7 +75,8 @@ class NodeEngine:
             return image_of(json_value(done.text)[0])
 
 
-_PLAIN = {"LC_ALL": "C", "DOCKER_CLI_HINTS": "false"}
+ENVIRONMENT = {"LC_ALL": "C", "DOCKER_CLI_HINTS": "false", "DOCKER_HOST": "unix:///var/run/docker.sock"}
+"""The environment of ``docker`` on nodes; the host is that of the facts, whatever context the login chose."""
 
 
 def image_of(document: dict[str, Any]) -> NodeImage:
@@ -97,10 +98,10 @@ def open_engine(transport: Transport, failure: type[ClusterctlError] = ImageErro
     """Return a node's engine; raise ``failure`` with a hint if no engine is usable."""
     node = transport.node
     ask = ("docker", "info", "--format", "{{json .}}")
-    done = transport.run(ask, timeout_s=_ASK_TIMEOUT_S, env=_PLAIN)
+    done = transport.run(ask, timeout_s=_ASK_TIMEOUT_S, env=ENVIRONMENT)
     as_root = _is_denied(done.text + done.error_text)
     if as_root:
-        done = transport.run(ask, timeout_s=_ASK_TIMEOUT_S, env=_PLAIN, as_root=True)
+        done = transport.run(ask, timeout_s=_ASK_TIMEOUT_S, env=ENVIRONMENT, as_root=True)
     if done.returncode == 127:
         raise failure(
             f"{node}: docker is not installed",

@@ -16,6 +16,7 @@ from clusterctl.foreign import json_value
 from clusterctl.images import library as libraries
 from clusterctl.images.build import LABEL
 from clusterctl.images.library import Library
+from clusterctl.images.on_node import ENVIRONMENT
 from clusterctl.inventory.model import Node
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, HostMap, Transport
@@ -237,9 +238,9 @@ def _layers(node: Node, transport: Transport, image: str, timeout_s: float) -> s
 
 
 def _docker(transport: Transport, argv: tuple[str, ...], timeout_s: float, stdin: bytes = b"") -> Completed:
-    said = transport.run(argv, stdin=stdin, timeout_s=timeout_s)
+    said = transport.run(argv, stdin=stdin, timeout_s=timeout_s, env=ENVIRONMENT)
     if said.returncode != 0 and "permission denied" in said.error_text.lower():
-        return transport.run(argv, stdin=stdin, timeout_s=timeout_s, as_root=True)
+        return transport.run(argv, stdin=stdin, timeout_s=timeout_s, env=ENVIRONMENT, as_root=True)
     return said
 
 

@@ -212,7 +212,8 @@ def test_what_only_root_may_read_of_docker_is_not_taken_for_missing(
     """Sites keep daemon.json to root: taken for an empty one, it would be written without their settings."""
     kept = {
         "docker/daemon.json": '{"data-root": "/data"}\n',
-        "cdi/nvidia.yaml": "kind: nvidia.com/gpu\npath: /lib/libcuda.so.580.95.05\n",
+        "cdi/nvidia.yaml": "kind: nvidia.com/gpu\nhostPath: /lib/libcuda.so.580.95.05\n"
+        "    - path: /dev/nvidia-uvm\n      major: 510\n    - path: /dev/nvidia0\n      major: 195\n",
     }
     over_etc, env = _kept_to_root(open_folder, kept)
     _, denied = probe_run((*over_etc, *AS_NOBODY, *shell), allow_sudo=False)
@@ -223,6 +224,10 @@ def test_what_only_root_may_read_of_docker_is_not_taken_for_missing(
     assert seen.docker.daemon_mode == 0o400
     assert (seen.docker.cdi_kinds, seen.docker.cdi_unseen) == (("nvidia.com/gpu",), "")
     assert seen.docker.cdi_drivers == (("/etc/cdi/nvidia.yaml", "580.95.05"),)
+    assert seen.docker.cdi_majors == (
+        ("/etc/cdi/nvidia.yaml", "/dev/nvidia-uvm", 510),
+        ("/etc/cdi/nvidia.yaml", "/dev/nvidia0", 195),
+    )
 
 
 def test_a_hook_that_docker_cannot_have_found_is_told(

@@ -166,6 +166,7 @@ def _docker(docker):
         tuple((path, version) for path, version in specs.items() if version),
         reading(docker.get("toolkit", "absent")), tuple(docker.get("rootless", "").split()),
         docker.get("cdi_unseen", ""), docker.get("daemon_mode"), docker.get("hook_came_later", False),
+        tuple(map(tuple, docker.get("cdi_majors", ()))), tuple(docker.get("kernel_majors", {}).items()),
     )  # fmt: skip
 
 

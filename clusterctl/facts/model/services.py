@@ -129,6 +129,10 @@ class Docker(Part):
     """The permission bits of /etc/docker/daemon.json."""
     hook_came_later: bool = False
     """Whether the toolkit's hook is newer than the engine's process, which looks for the hook only at its start."""
+    cdi_majors: tuple[tuple[str, str, int], ...] = ()
+    """CDI specification, path and major of each device node in it that has a major."""
+    kernel_majors: tuple[tuple[str, int], ...] = ()
+    """Name and major of NVIDIA's devices in /proc/devices whose majors the kernel chooses."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,14 @@ _DAEMON = "/etc/docker/daemon.json"
 _SPECS = " ".join(
     f"{folder}/*.{kind}" for folder in ("/etc/cdi", "/var/run/cdi") for kind in ("yaml", "json")
 )
+# The device nodes of a specification and their majors, which the kernel gives when it loads a module.
+_NODES = '(^|[^A-Za-z])path"?: *"?/dev/[^", ]+|(^|[^A-Za-z])major"?: *[0-9]+'
 _FILES = f"""\
 LC_ALL=C; export LC_ALL
 set --
 for f in {_SPECS}; do [ -e "$f" ] && {{ echo "file $f"; set -- "$@" "$f"; }}; done
 [ ! -e {_DAEMON} ] || {{ echo "file {_DAEMON}"; ls -lLd {_DAEMON}; grep -Hs "" {_DAEMON}; }}
-[ $# -eq 0 ] || grep -HsoE '(^|[ {{,])"?kind"?: *"?[^",]+|libcuda[.]so[.][0-9.]+[0-9]' "$@"
+[ $# -eq 0 ] || grep -HsoE '(^|[ {{,])"?kind"?: *"?[^",]+|libcuda[.]so[.][0-9.]+[0-9]|{_NODES}' "$@"
 :"""
 
 FRAGMENTS = (
@@ -51,6 +53,7 @@ command -v docker >/dev/null 2>&1 && {{ printf 'binary '; command -v docker; }}
 [ -S {_SOCKET} ] && echo "socket {_SOCKET}"
 [ -w {_SOCKET} ] && echo "writable {_SOCKET}"
 for f in /run/user/[0-9]*/docker.sock; do [ -S "$f" ] && echo "rootless $f"; done
+sed -n 's/^ *\\([0-9]*\\) \\(nvidia-.*\\)$/major \\2 \\1/p' /proc/devices 2>/dev/null
 h=$(command -v nvidia-container-runtime-hook 2>/dev/null) && [ -e {_PID} ] &&
   [ "$(find "$h" -newercm {_PID} 2>/dev/null)" ] && echo hook-came-later
 return 0""",
@@ -153,6 +156,30 @@ def _daemon_config(texts: list[str], is_there: bool, section: Section) -> Readin
     return Reading("") if is_there else absent(f"{_DAEMON} not found")
 
 
+def _majors(lines: list[tuple[str, str]]) -> tuple[tuple[str, str, int], ...]:
+    """Return file, device and major of the device nodes; a node's path stands before its major or behind it."""
+    found: set[tuple[str, str, int]] = set()
+    held: dict[str, tuple[str, str]] = {}
+    for file, text in lines:
+        words = re.findall(r'(path|major)"?: *"?([^", ]+)', text)
+        if not words:
+            continue
+        kind, value = words[0]
+        before = held.pop(file, None)
+        if before is None or before[0] == kind:
+            held[file] = kind, value
+            continue
+        device, major = (before[1], value) if kind == "major" else (value, before[1])
+        if device.startswith("/dev/") and re.fullmatch("[0-9]{1,9}", major):
+            found.add((file, device, int(major)))
+    return tuple(sorted(found))
+
+
+def _kernel_majors(words: list[str]) -> tuple[tuple[str, int], ...]:
+    pairs = [line.split() for line in words]
+    return tuple(sorted((p[0], int(p[1])) for p in pairs if len(p) == 2 and re.fullmatch("[0-9]{1,9}", p[1])))
+
+
 def parse(sections: Sections) -> Docker:
     """Parse all sections."""
     private = sections["docker_files"]
@@ -173,6 +200,8 @@ def parse(sections: Sections) -> Docker:
         cdi_kinds=tuple(sorted(filter(None, kinds))),
         # A specification also names the link libcuda.so.1; a driver's version has at least two parts.
         cdi_drivers=tuple(sorted((path, version) for path, version in libraries if "." in version)),
+        cdi_majors=_majors(of_specs),
+        kernel_majors=_kernel_majors(words.get("major", [])),
         toolkit=sections["container_toolkit"].read(parse_toolkit),
         rootless=tuple(words.get("rootless", ())),
         cdi_unseen=_unseen(private, "/cdi"),

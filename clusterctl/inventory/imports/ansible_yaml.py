@@ -1,7 +1,7 @@
 """Ansible's YAML: inventories and variable files, with lines; vault values are marked, never decrypted.
 
 JSON is YAML too, so the output of ``ansible-inventory --list`` and of inventory scripts is also read: there, hosts and
-children are lists, and ``_meta`` has the hosts' variables.
+children are lists, and ``_meta`` has the hosts' variables. In YAML, Ansible refuses a file with such a list.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports.ansible_tree import Tree, Variable, Variables
 from clusterctl.inventory.imports.budget import Budget
 from clusterctl.inventory.imports.found import ImportNote, Source
@@ -26,8 +27,9 @@ def read(source: Source, tree: Tree) -> None:
     budget = Budget(source.name, MAX_VALUES)
     groups = dict(_pairs(compose(source.text, source.name), budget))
     meta = groups.pop(_META, None)
+    is_listed = source.text.lstrip().startswith("{")
     for name, node in groups.items():
-        _group(name, node, source.name, tree, budget, depth=0)
+        _group(name, node, source.name, tree, budget, is_listed, depth=0)
     for name, hosts in _pairs(meta, budget) if meta is not None else ():
         for host, node in _pairs(hosts, budget) if name == "hostvars" else ():
             if host in tree.hosts:
@@ -50,7 +52,9 @@ def variables(text: str, file: str, notes: list[ImportNote]) -> Variables:
     return _variables(root, file, Budget(file, MAX_VALUES))
 
 
-def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: Budget, *, depth: int) -> None:
+def _group(
+    name: str, node: yaml.Node, file: str, tree: Tree, budget: Budget, is_listed: bool, *, depth: int
+) -> None:
     line = node.start_mark.line + 1
     budget.spend(1, line)
     group = tree.group(name, line)
@@ -59,7 +63,7 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: Budget, *,
             ImportNote(file, line, f"the group {name} is not imported: it is nested too deeply")
         )
         return
-    if isinstance(node, yaml.SequenceNode):
+    if is_listed and isinstance(node, yaml.SequenceNode):
         for host in _listed(node):
             _host(host.value, host, name, file, tree, budget)
         return
@@ -77,13 +81,14 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: Budget, *,
                     f"the key {key!r} of the group {name} is not imported: Ansible does not define it",
                 )
             )
+        elif isinstance(value, yaml.SequenceNode) and not is_listed:
+            raise InventoryError(
+                f"{file}:{at}: {key} of the group {name} is a list; expected a mapping",
+                hint=f"write one name with a colon per line below {key}; Ansible refuses the list, too",
+            )
         elif key == "vars":
             group.variables.update(_variables(value, file, budget))
-        elif isinstance(value, yaml.ScalarNode) and not _is_null(value):
-            tree.notes.append(
-                ImportNote(file, at, f"{key} of the group {name} is not imported: expected a mapping")
-            )
-        elif isinstance(value, yaml.SequenceNode):
+        elif not isinstance(value, yaml.MappingNode):
             for one in _listed(value):
                 if key == "children":
                     group.children[one.value] = None
@@ -94,13 +99,15 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: Budget, *,
             for child, inner in _pairs(value, budget):
                 if key == "children":
                     group.children[child] = None
-                    _group(child, inner, file, tree, budget, depth=depth + 1)
+                    _group(child, inner, file, tree, budget, is_listed, depth=depth + 1)
                 else:
                     _host(child, inner, name, file, tree, budget)
 
 
 def _listed(node: yaml.Node) -> list[yaml.ScalarNode]:
-    """Return the texts of a list; an empty list for any other node."""
+    """Return the texts of a list, or one text alone; an empty list for any other node."""
+    if isinstance(node, yaml.ScalarNode) and not _is_null(node):
+        return [node]
     if not isinstance(node, yaml.SequenceNode):
         return []
     return [item for item in node.value if isinstance(item, yaml.ScalarNode)]

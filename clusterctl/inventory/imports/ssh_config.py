@@ -26,6 +26,7 @@ from clusterctl.inventory.nodeset import MAX_NODES
 from clusterctl.inventory.user_paths import at_home
 from clusterctl.ssh_text import reader
 from clusterctl.ssh_text.jumps import jump_of_proxy_command
+from clusterctl.ssh_text.known_hosts import SSH_PORT
 from clusterctl.ssh_text.patterns import is_pattern
 from clusterctl.ssh_text.reader import ConfigSection, Line
 
@@ -150,12 +151,32 @@ class _Import:
             words = options.get(key, ())
             if words and words[0].lower() not in _NO_FILE and "%" not in words[0]:
                 settings[setting] = words[0]
-        command = reader.option(options, "proxycommand")
-        jump = jump_of_proxy_command(command) if command else reader.option(options, "proxyjump")
-        if jump:
-            settings["proxy_jump"] = jump
         address = reader.option(options, "hostname")
+        if jump := self.jump(name, address or name, options, opened):
+            settings["proxy_jump"] = jump
         return FoundNode(name, opened.file, opened.number, None if address == name else address, settings)
+
+    def jump(self, name: str, host: str, options: reader.Options, opened: Line) -> str | None:
+        """Return the jump host of a host; ``none`` if the file switches it off, None if the file does not set it.
+
+        Without ``none``, another section of ~/.ssh/config that matches the node's address would set one at login.
+        """
+        command = reader.option(options, "proxycommand")
+        if command is None:
+            jump = reader.option(options, "proxyjump")
+            if jump is None and ("proxyjump" in options or "proxycommand" in options):
+                return "none"
+        else:
+            jump = jump_of_proxy_command(command)
+        if jump is None:
+            return None
+        tokens = {"%": "%", "h": host, "n": name, "p": reader.option(options, "port") or str(SSH_PORT)}
+        user = reader.option(options, "user")
+        jump = reader.filled(jump, tokens if user is None else tokens | {"r": user})
+        if "%" not in jump:
+            return jump
+        self.note(opened, f"the jump host {jump} of {name} is not imported: only ssh can expand it")
+        return None
 
     def left_out(self) -> None:
         """Note every option that is not imported, once per key, including values that only ssh can expand."""

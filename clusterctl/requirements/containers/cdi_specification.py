@@ -80,6 +80,22 @@ def _stale(facts: NodeFacts, paths: tuple[str, ...]) -> dict[str, str]:
     return {path: version for path, version in facts.docker.cdi_drivers if path in paths and path not in fits}
 
 
+def _moved(facts: NodeFacts, paths: tuple[str, ...]) -> str | None:
+    """Return the device of a specification that has another major than the kernel gave its module at the last load.
+
+    A container with the old one may not open the device ("operation not permitted"), or opens another.
+    """
+    majors = dict(facts.docker.kernel_majors)
+    for path, device, major in facts.docker.cdi_majors:
+        names = [name for name in majors if device.startswith(f"/dev/{name}")]
+        if path in paths and names and major not in [majors[name] for name in names]:
+            return (
+                f"{path} has major {major} for {device}, but the kernel has {majors[names[0]]}: run "
+                f"nvidia-ctk cdi generate --output={path}"
+            )
+    return None
+
+
 def _generate(facts: NodeFacts, path: str) -> tuple[Step, ...]:
     driver = facts.gpu.driver.value
     if driver is None:
@@ -122,7 +138,7 @@ def _too_old(facts: NodeFacts) -> bool:
 
 
 def gap(facts: NodeFacts) -> Gap | None:
-    """Return what is wrong: no specification, one for another driver, or one that is lost at a reboot."""
+    """Return what is wrong: no specification, one for another driver or other devices, one lost at a reboot."""
     unit = facts.services.unit(REFRESH)
     paths = _in_effect(facts)
     if not paths:
@@ -141,6 +157,8 @@ def gap(facts: NodeFacts) -> Gap | None:
         reason = f"{path} is for driver {version}, but {facts.gpu.driver.value.version} is loaded"
         mend = _refresh(facts) if unit is not None and _is_volatile(path) else _generate(facts, path)
         return Gap(reason, mend, is_stale=True)
+    if moved := _moved(facts, paths):
+        return Gap(moved, is_stale=True)
     if all(_is_volatile(path) for path in paths) and (unit is None or unit.enabled == "disabled"):
         static = [path for path in facts.docker.cdi_specs if not _is_volatile(path)]
         if not static:

@@ -243,8 +243,8 @@ def _resolve(
     port = port or _port(options, address) or SSH_PORT
     tokens = _tokens(options, address, host, str(port), login)
     hops = proxy_jump or (filled(named, tokens) if (named := _text(options, "proxyjump")) else None)
-    if hops is None and command is not None:
-        hops = jump_of_proxy_command(command)
+    if hops is None and command is not None and (plain := jump_of_proxy_command(command)):
+        hops = filled(plain, tokens)
     jump: Target | None = None
     for hop in hops.split(",") if hops and hops.lower() != "none" else ():
         hop_user, hop_host, hop_port = split_hop(hop)

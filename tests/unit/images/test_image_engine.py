@@ -15,7 +15,9 @@ import pytest
 from clusterctl.errors import ImageError
 from clusterctl.images import engine
 from clusterctl.images.distribution import archive
-from clusterctl.images.on_node import NodeImage
+from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage
+from clusterctl.inventory.model import Node
+from clusterctl.transport.local import LocalTransport
 
 
 @contextmanager
@@ -105,3 +107,16 @@ def test_an_engine_that_ends_while_an_image_is_saved_is_no_full_disk(
         engine.connect() as client,
     ):
         archive.save(client, "i:1", image, "gzip")
+
+
+def test_docker_on_a_node_uses_the_system_engine_whatever_context_the_login_chose(tmp_path, monkeypatch):
+    """The facts are of that engine, too; a context of a rootless engine would start containers in another one."""
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "config.json").write_text('{"currentContext": "rootless"}')
+    monkeypatch.setenv("DOCKER_CONFIG", str(config))
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setenv("DOCKER_CONTEXT", "rootless")
+    transport = LocalTransport(Node(name="n1", address="n1", connection="local"))
+    engine = NodeEngine(transport, False, EngineInfo("28.2.2", "amd64", "/x", (), ()))
+    assert engine.docker("context", "show").text.strip() == "default"

@@ -6,6 +6,7 @@ it (the INI one without its encrypted file, which Ansible does not open without 
 
 from __future__ import annotations
 
+import getpass
 import json
 import re
 import shutil
@@ -19,7 +20,8 @@ from clusterctl.errors import InventoryError
 from clusterctl.inventory import load, nodeset
 from clusterctl.inventory.imports import ansible, kinds
 from clusterctl.inventory.imports.found import ImportedInventory, ImportNote, Source
-from clusterctl.inventory.model import Become, Inventory
+from clusterctl.inventory.model import Become, Inventory, Node
+from clusterctl.transport.ssh.target import resolve
 
 HERE = Path(__file__).parent
 ANSIBLE = {"ansible_ini": "hosts.ini", "ansible_yaml": "site.yml"}
@@ -124,6 +126,26 @@ def test_what_ansible_inventory_lists_is_read_as_its_source_is(folder: str) -> N
     }
     assert theirs == ours
     assert ("vault" in said(found)) == ("vault" in said(also_found)) or folder == "ansible_ini"
+
+
+@pytest.mark.parametrize(
+    ("text", "said_of_it"),
+    [
+        ("all: {hosts: [n1]}\n", ":1: hosts of the group all is a list; expected a mapping"),
+        ("all:\n  hosts: {n1: }\n  children:\n    - gpu\n", ":4: children of the group all is a list"),
+        ("all:\n  hosts: {n1: }\n  vars: [a]\n", ":3: vars of the group all is a list"),
+    ],
+)
+def test_a_list_that_ansible_refuses_in_yaml_is_refused(text: str, said_of_it: str) -> None:
+    with pytest.raises(InventoryError, match=re.escape(said_of_it)):
+        from_text(text)
+
+
+def test_one_host_or_child_may_be_a_text_and_a_list_is_no_group_in_yaml() -> None:
+    """As ansible-inventory 2.19 lists it."""
+    inventory, found = from_text("all: {hosts: n1, children: gpu}\ngpu: {hosts: {n2: }}\nrest: [n3]\n")
+    assert [(node.name, node.groups) for node in inventory.nodes] == [("n1", ()), ("n2", ("gpu",))]
+    assert "the group rest is not imported: expected a mapping" in said(found)
 
 
 def test_an_inventory_script_may_list_hosts_alone() -> None:
@@ -334,7 +356,29 @@ def test_of_jumps_and_commands_the_first_counts_and_no_node_is_behind_itself() -
         "Host bastion\n  ProxyCommand none\nHost x\n  ProxyCommand ssh -W %h:%p first\nHost y\nHost *\n"
         "  ProxyJump bastion\n  ProxyCommand ssh -W %h:%p late\n"
     )
-    assert [node.proxy_jump for node in inventory.nodes] == [None, "first", "bastion"]
+    assert [node.proxy_jump for node in inventory.nodes] == ["none", "first", "bastion"]
+
+
+def test_a_jump_that_a_host_switches_off_stays_off() -> None:
+    """Else a section of ~/.ssh/config that matches the address of gpu02 would set one at login."""
+    text = "Host gpu02\n  HostName 192.0.2.4\n  {}\nHost *\n  ProxyJump bastion\n"
+    for line in ("ProxyJump none", "ProxyCommand none"):
+        inventory, _ = from_text(text.format(line))
+        target = resolve(inventory.nodes[0], lambda host, user: {"proxyjump": ("bastion",)})
+        assert (inventory.nodes[0].proxy_jump, target.jump, target.proxy_command) == ("none", None, None)
+
+
+@pytest.mark.parametrize("user", ["ops", None])
+def test_the_tokens_of_a_jump_in_a_proxy_command_are_filled(user: str | None) -> None:
+    text = "Host gpu01 !jump\n  ProxyCommand ssh -W %h:%p -q %r@jump-%n\n"
+    inventory, found = from_text(text + (f"  User {user}\n" if user else ""))
+    assert inventory.nodes[0].proxy_jump == (f"{user}@jump-gpu01" if user else None)
+    assert ("the jump host %r@jump-gpu01 of gpu01 is not imported" in said(found)) == (user is None)
+    node = Node(name="gpu01", address="192.0.2.4", user=user)
+    options = {"proxycommand": ("ssh", "-W", "%h:%p", "-q", "%r@jump")}
+    target = resolve(node, lambda host, user: {} if host == "jump" else options)
+    assert target.jump is not None
+    assert (target.jump.user, target.jump.host) == (user or getpass.getuser(), "jump")
 
 
 def test_a_file_that_keeps_no_host_key_is_not_carried() -> None:
