@@ -41,6 +41,8 @@ FIELDS = (
 )
 """The fields of every key, in order; ABSENT if a benchmark lacks the field or it is unknown."""
 ABSENT = "-"
+GRAPH_IF_FASTER = "if faster"
+"""The value of ``cuda_graph`` if calls are timed one by one and in a CUDA graph."""
 # Fields with another name in a result's settings; all others have the same name there.
 _SETTING = {"batch_per_rank": "batch_size"}
 _USUAL = {"api": "ddp", "hook": "none"}

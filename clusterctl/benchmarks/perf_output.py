@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.without_nccl_log import without_log
@@ -25,6 +25,11 @@ _VERSION = re.compile(r"(NCCL version \S+|#\s*nccl-tests version.*|#\s*Library .
 _MOST = 1e18
 """Upper limit of times (us) and bandwidths (GB/s), so that their sums and ratios stay finite."""
 _SHARING = re.compile(r"#\s*Ranks per GPU:\s*(?P<how>\S.{0,200})")
+# Both times of a size, from the torch program, which reports one of them in the row.
+_CALLS = re.compile(
+    r"#\s*Calls of (?P<size>\d{1,18}) bytes: (?P<calls>\d{1,12}\.\d\d) us one by one, "
+    r"(?P<graph>\d{1,12}\.\d\d) us in a CUDA graph\s*$"
+)
 # Columns before the two halves, in any layout of nccl-tests.
 _LEADING = ("size", "count", "type", "redop", "root")
 _TIMES = ("time", "cputime")
@@ -40,6 +45,14 @@ class Half:
     busbw_gbps: float | None
     wrong: int | None
 
+    def taking(self, time_us: float) -> Half:
+        """Return the half with another time, which is above 0, and its bandwidths; as it is if it has none."""
+        if not self.time_us:
+            return self
+        faster = self.time_us / time_us
+        algbw, busbw = (None if one is None else one * faster for one in (self.algbw_gbps, self.busbw_gbps))
+        return Half(time_us, algbw, busbw, self.wrong)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -52,6 +65,17 @@ class Row:
     root: int | None
     out_of_place: Half
     in_place: Half
+    calls_us: float | None = None
+    """The time of calls that were started one by one, if a CUDA graph of them was timed, too (``graph_us``)."""
+    graph_us: float | None = None
+
+    def started(self, *, in_graph: bool) -> Row:
+        """Return the row with one of these two times, and the bandwidths that belong to it."""
+        wanted = self.graph_us if in_graph else self.calls_us
+        if wanted is None:
+            return self
+        halves = (self.out_of_place.taking(wanted), self.in_place.taking(wanted))
+        return replace(self, out_of_place=halves[0], in_place=halves[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +245,13 @@ def _with_cut_rows(rows: list[Row], layout: Layout | None, text: str) -> list[Ro
     return sorted([*rows, *cut], key=lambda row: row.size_bytes) if cut else rows
 
 
+def _with_both(row: Row, times_us: tuple[float, float] | None) -> Row:
+    """Return the row with the times of calls and of a graph; without them if one is 0, which no call takes."""
+    if times_us is None or not all(times_us):
+        return row
+    return replace(row, calls_us=times_us[0], graph_us=times_us[1])
+
+
 def parse(text: str) -> Sweep:
     """Parse the output of a perf program, which may be mixed with other lines."""
     layout: Layout | None = None
@@ -232,6 +263,7 @@ def parse(text: str) -> Sweep:
     out_of_bounds: int | None = None
     verdict: str | None = None
     ranks_per_gpu: str | None = None
+    both: dict[int, tuple[float, float]] = {}
     for line in lines(text):
         if (found := layout_of(line)) is not None:
             layout, tables = found, tables + 1
@@ -245,12 +277,14 @@ def parse(text: str) -> Sweep:
             transports[transport] = None
         elif match := _SHARING.match(line):
             ranks_per_gpu = match["how"].strip()
+        elif match := _CALLS.match(line):
+            both[int(match["size"])] = float(match["calls"]), float(match["graph"])
         elif match := _VERSION.search(line):
             libraries[match[0].lstrip("# ").strip()] = None
         elif layout is not None and (row := row_of(layout, line)) is not None:
             rows.append(row)
     found_rows = _with_cut_rows(rows, layout, text)
-    rows = [row for row in found_rows if is_finite(row)]
+    rows = [_with_both(row, both.get(row.size_bytes)) for row in found_rows if is_finite(row)]
     endless = [row for row in found_rows if not is_finite(row)]
     return Sweep(
         tuple(rows),

@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import Any, Literal
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
-from clusterctl.benchmarks.model_names import OF_BERT
 from clusterctl.foreign import NotUnderstood, json_value, lines
 from clusterctl.visible import one_line_texts
 from clusterctl.workloads.records import MARK
@@ -86,13 +85,6 @@ class Training:
         if self.api == "horovod" and self.bucket_cap_mb is not None:
             found["HOROVOD_FUSION_THRESHOLD"] = str(int(self.bucket_cap_mb * _MIB))
         return found
-
-    def faster_options(self) -> str:
-        """Return the options that let GPUs train at their usual speed; empty for another precision or for few steps."""
-        if self.precision != "fp32" or self.steps is not None:
-            return ""
-        layout = "" if self.channels_last or self.model in OF_BERT else " --channels-last"
-        return f"--precision amp-bf16{layout}"
 
     def mechanisms(self) -> tuple[str, ...]:
         """Return what every rank must report as used, by the names of the workload's counts."""

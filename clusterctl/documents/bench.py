@@ -47,13 +47,15 @@ class VariantRow(Sparse):
     ``in_place`` is None unless the program measures both. ``wrong`` counts the wrong elements of both halves and of all
     repeats; None: not checked. ``ratio`` is the speed relative to the first variant, by time, ``noise`` the share that
     a difference must exceed to count, and ``word`` the outcome; ``repeats_needed``: how many repeats would decide an
-    undecided difference.
+    undecided difference. ``calls_us`` is the time of calls that Python started one by one, if CUDA graphs were timed,
+    too; variants are compared by graphs at each size where all of them have one.
     """
 
-    OPTIONAL: ClassVar = frozenset({"repeats_needed"})
+    OPTIONAL: ClassVar = frozenset({"repeats_needed", "calls_us"})
 
     size_bytes: int
     time_us: Spread
+    calls_us: Spread | None = None
     algbw_gbps: Spread | None
     busbw_gbps: Spread | None
     in_place: VariantHalf | None = None

@@ -35,6 +35,8 @@ LIBRARIES: tuple[Library, ...] = (*OWN_LIBRARIES, *foreign_library.FOREIGN)
 # The libraries that have Horovod's API, and those whose trainings can send only the largest gradients.
 WITH_HOROVOD_API: tuple[Library, ...] = ("ccore", *foreign_library.WITH_HOROVOD_API)
 WITH_TOP_K: tuple[Library, ...] = ("ccore",)
+# The backends whose calls a CUDA graph may capture; on the node, the program finds out whether it can.
+_CAPTURED = ("nccl", "ccore")
 _FAMILIES: dict[str, Family] = {"openmpi": "openmpi", "mpich": "mpich"}
 
 
@@ -210,16 +212,16 @@ def collective_program(name: str, chosen: Library, answers: Sequence[Readiness],
         if not all(paths):
             return Program((program,), torch=False, perf=True)
         return Program((same(answers, paths, f"the path of {program}"),), torch=False, perf=True)
-    found = torch_program(answers, archive, "collective")
-    # Python takes longer to start a small transfer over NVLink than the transfer takes: only a CUDA graph can time it.
-    graph = ("-G", "auto") if backend(chosen) == "nccl" else ()
-    return Program((*found.words, name, "--backend", backend(chosen), *graph), torch=True, perf=False)
+    return comparable_program(name, chosen, answers, archive)
 
 
 def comparable_program(name: str, chosen: Library, answers: Sequence[Readiness], archive: str) -> Program:
     """Return the torch program, which is the same for every library, so that only the library differs."""
     found = torch_program(answers, archive, "collective")
-    return Program((*found.words, name, "--backend", backend(chosen)), torch=True, perf=False)
+    # Python takes longer to start a small transfer over NVLink than the transfer takes: only a CUDA graph can time it.
+    captured = backend(chosen) in _CAPTURED and all(answer.gpus for answer in answers)
+    graph = ("-G", "auto") if captured else ()
+    return Program((*found.words, name, "--backend", backend(chosen), *graph), torch=True, perf=False)
 
 
 def require_measurable(program: Program, *, datatype: str, op: str) -> None:

@@ -45,7 +45,7 @@ from clusterctl.transport.answers import HANDLING_ERRORS
 from clusterctl.trust import foreign_library as foreign_proof
 from clusterctl.trust import paths, settings, slow_neighbours, usage
 from clusterctl.trust.usage import RankUsage
-from clusterctl.wording import counted
+from clusterctl.wording import counted, some
 from clusterctl.workloads.archive import ARCHIVE, build
 from clusterctl.workloads.training_sizes import default_sizes
 
@@ -153,8 +153,6 @@ class Measurement:
                 f"measuring {', '.join(fewer)} and {last} ranks for the scaling efficiency; "
                 f"-np {last} measures {last} only"
             )
-        if chosen.on_gpus and (faster := chosen.training.faster_options()):
-            self._say(f"note: fp32 leaves most of a GPU's speed unused; for trainings as usual: {faster}")
         if not chosen.on_gpus and chosen.training.batch_size is None:
             sizes = default_sizes(chosen.training.model, chosen.training.phase or 1, gpu=False)
             batch = sizes.batch_size
@@ -223,8 +221,14 @@ class Measurement:
         after = len(self._launches.documents)
         slow = self._slow_parts(chosen, plan, neighbours)
         only_neighbours = launches < after == len(self._launches.documents) and bool(neighbours.ranks)
-        if slow == () or (only_neighbours and not slow_neighbours.find(neighbours)):
+        found = {f"rank {one.rank} on {one.host}" for one in slow_neighbours.find(neighbours)}
+        confirmed = [" - ".join(one.nodes) for one in slow or ()]
+        if confirmed:
+            self._say(f"slow: {', '.join(dict.fromkeys(confirmed))}")
+        elif slow == () or (only_neighbours and not found):
             self._say("no rank is slow")
+        elif only_neighbours:
+            self._say(f"slow: {some(sorted(found))}")
         return neighbours, slow
 
     def _beside(self, chosen: RequestPlan, plan: LaunchPlan) -> Neighbourhood:

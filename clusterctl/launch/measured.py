@@ -8,7 +8,7 @@ from typing import Any
 
 from clusterctl.benchmarks.base import Fault, RankProof
 from clusterctl.benchmarks.collective import CollectiveSweep, program_of
-from clusterctl.benchmarks.key import hardware_name
+from clusterctl.benchmarks.key import GRAPH_IF_FASTER, hardware_name
 from clusterctl.benchmarks.neighbours import Neighbourhood
 from clusterctl.benchmarks.perf_output import Sweep
 from clusterctl.benchmarks.scaling import Point
@@ -130,7 +130,7 @@ def collective_settings(
         "torch": answers[0].torch if program.torch else None,
         "datatype": first.dtype if first else None,
         "redop": first.redop if first else None,
-        "cuda_graph": "if faster" if "-G" in program.words else False,
+        "cuda_graph": GRAPH_IF_FASTER if "-G" in program.words else False,
         "iters": swept.iters,
         "warmup_iters": swept.warmup_iters,
         "check": swept.check,

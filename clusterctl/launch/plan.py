@@ -152,7 +152,8 @@ class RequestPlan:
         asked = self.request.training
         if asked is None or not self.on_gpus or not asked.default_precision:
             return None
-        faster = "--precision amp-bf16" if asked.model in OF_BERT else "--precision amp-bf16 --channels-last"
+        layout = "" if asked.channels_last or asked.model in OF_BERT else " --channels-last"
+        faster = f"--precision amp-bf16{layout}"
         return f"{asked.model} trains in fp32, which leaves the GPUs' tensor cores idle; {faster} uses them"
 
     def launches(self) -> tuple[LaunchPlan, ...]:

@@ -38,9 +38,10 @@ def spread(values: Sequence[float]) -> Spread:
 def variants_of(found: Interleaved) -> tuple[VariantResult, ...]:
     """Return the figures of each variant that was measured, the first variant's without a comparison."""
     variants: list[VariantResult] = []
+    in_graphs = _in_graphs([one for one in found.variants if one.runs])
     for one in found.variants:
         if one.runs:
-            variants.append(_variant(one, variants[0] if variants else None))
+            variants.append(_variant(one, variants[0] if variants else None, in_graphs))
     if not variants:
         return ()
     variants = [_refused(one, runs) for one, runs in zip(variants, found.variants, strict=False)]
@@ -122,8 +123,17 @@ def _took_nothing(variant: VariantResult) -> bool:
     return not any(sum(path.taken.values()) for path in variant.proof.paths or ())
 
 
-def _variant(one: Repeated, first: VariantResult | None) -> VariantResult:
-    rows = _rows(one.runs, first)
+def _in_graphs(variants: Sequence[Repeated]) -> frozenset[int] | None:
+    """Return the sizes at which every repeat of every variant timed a CUDA graph; None for one variant."""
+    if len(variants) < 2:
+        return None
+    runs = [run for one in variants for run in one.runs if run.sweep is not None]
+    sizes = [{row.size_bytes for row in run.sweep.rows if row.graph_us} for run in runs if run.sweep]
+    return frozenset(set.intersection(*sizes)) if sizes else frozenset()
+
+
+def _variant(one: Repeated, first: VariantResult | None, in_graphs: frozenset[int] | None) -> VariantResult:
+    rows = _rows(one.runs, first, in_graphs)
     evidence = [proofs.of_measured(run) for run in one.runs]
     return VariantResult(
         name=one.variant.name,
@@ -168,13 +178,22 @@ def _numbered(health: HardwareHealth | None, repeat: int) -> HardwareHealth | No
     return health.model_copy(update={"events": events})
 
 
-def _rows(runs: Sequence[Measured], first: VariantResult | None) -> tuple[VariantRow, ...]:
+def _rows(
+    runs: Sequence[Measured], first: VariantResult | None, in_graphs: frozenset[int] | None
+) -> tuple[VariantRow, ...]:
+    """Return the medians by size; variants are compared by graphs at the sizes ``in_graphs``, else by single calls.
+
+    None: there is one variant, whose rows stay as its program reports them.
+    """
     base = {row.size_bytes: row.time_us.median for row in first.rows} if first else {}
     sweeps = [_by_size(run) for run in runs]
     found = []
     for place in sweeps[0]:
         size_bytes, _ = place
-        same = [sweep[place] for sweep in sweeps if place in sweep]
+        as_reported = [sweep[place] for sweep in sweeps if place in sweep]
+        graph = in_graphs is None or size_bytes in in_graphs
+        same = as_reported if in_graphs is None else [row.started(in_graph=graph) for row in as_reported]
+        calls = [row.calls_us for row in as_reported if graph and row.calls_us is not None]
         figures = _half([_first_half(row) for row in same])
         if figures is None:
             continue
@@ -184,6 +203,7 @@ def _rows(runs: Sequence[Measured], first: VariantResult | None) -> tuple[Varian
             VariantRow(
                 size_bytes=size_bytes,
                 time_us=figures.time_us,
+                calls_us=spread(calls) if calls else None,
                 algbw_gbps=figures.algbw_gbps,
                 busbw_gbps=figures.busbw_gbps,
                 in_place=_half(both),

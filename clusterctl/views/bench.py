@@ -35,7 +35,7 @@ COLUMNS = (
     *("size_bytes", "time_us", "algbw_gbps", "busbw_gbps", "wrong"),
     *("samples_per_s", "samples_per_s_per_rank", "efficiency", "key"),
     *("in_place_time_us", "in_place_algbw_gbps", "in_place_busbw_gbps", "avg_busbw_gbps"),
-    *("variant", "efficiency_between_nodes", "loss_first", "loss", "ratio"),
+    *("variant", "efficiency_between_nodes", "loss_first", "loss", "ratio", "calls_us"),
 )
 """The columns of the lines, for CSV."""
 Form = Literal["csv", "junit", "prometheus"]
@@ -46,6 +46,7 @@ _METRICS = {
     "clusterctl_bench_hardware_events": "Faults and limits that a node's hardware reported during the run, by effect.",
     "clusterctl_bench_busbw_bytes_per_second": "Bus bandwidth of a collective by message size.",
     "clusterctl_bench_time_seconds": "Time of one operation of a collective by message size.",
+    "clusterctl_bench_calls_seconds": "Time of one operation started by Python, where CUDA graphs are timed, too.",
     "clusterctl_bench_samples_per_second": "Images or sequences that all ranks trained on per second.",
     "clusterctl_bench_efficiency_ratio": "Throughput divided by the throughput of one rank and by the number of ranks.",
     "clusterctl_bench_efficiency_between_nodes_ratio": (
@@ -164,12 +165,8 @@ def _blocks(result: BenchResult) -> tuple[Block, Block, Block]:
         title = f"{result.benchmark}{_kind(result)}, library {result.library or '-'}, {launcher}"
         head = [title, _where(result), *([_figures(variants)] if result.repeats > 1 else [])]
     table = bench_table.table(result)
-    decides = bench_table.what_decides(variants)
-    found = (
-        Block("")
-        if table is None
-        else Block(table.title, tables=(table,), after=(decides,) if decides else ())
-    )
+    after = tuple(filter(None, (bench_table.started(variants), bench_table.what_decides(variants))))
+    found = Block("") if table is None else Block(table.title, tables=(table,), after=after)
     if len(variants) > 1:
         lines = [f"{one.name}: {line}" for one in variants for line in trust_lines.lines(one.proof)]
     else:
@@ -347,6 +344,7 @@ def _figures_of(
         busbw = row.busbw_gbps
         yield "busbw_bytes_per_second", here, None if busbw is None else busbw.median * 1e9
         yield "time_seconds", here, row.time_us.median / 1e6
+        yield "calls_seconds", here, None if row.calls_us is None else row.calls_us.median / 1e6
     for point in one.points:
         np = str(point.np)
         here = {**_labels(record, one.keys.get(np) or {"np": np, "nodes": str(point.nodes)}), **own}
@@ -372,7 +370,8 @@ def _lines(record: Record) -> Iterator[dict[str, object]]:
         for row in one.rows:
             half = {f"in_place_{name}": value for name, value in _half(row.in_place).items()}
             average = {"avg_busbw_gbps": result.avg_busbw_gbps} if number == 0 else {}
-            columns = {"size_bytes": row.size_bytes, "wrong": row.wrong}
+            columns: dict[str, object] = {"size_bytes": row.size_bytes, "wrong": row.wrong}
+            columns |= {"calls_us": row.calls_us.median} if row.calls_us else {}
             yield {**own, **columns, **_half(row), **half, **average, **_ratio(result, row)}
         yield from ({**own, **_point(point), **_ratio(result, point)} for point in one.points)
 

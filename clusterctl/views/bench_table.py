@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from clusterctl.benchmarks.key import GRAPH_IF_FASTER
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.documents.bench import (
     BenchResult,
@@ -43,6 +44,19 @@ def what_decides(variants: Sequence[VariantResult]) -> str:
     return noise.what_decides(one.repeats_needed for one in figures if one.word is ComparisonWord.UNDECIDED)
 
 
+def started(variants: Sequence[VariantResult]) -> str:
+    """Return how the calls of the rows were started, if CUDA graphs were asked for; empty if not."""
+    sizes = [row.size_bytes for one in variants for row in one.rows if row.calls_us is not None]
+    several = len(variants) > 1
+    if sizes:
+        how = "CUDA graphs" if several else "CUDA graphs where these are faster than"
+        calls = "; calls from Python have a column of their own" if several else " calls from Python"
+        return f"Times up to {size(max(sizes))} are those of {how}{calls}."
+    if several and any(one.key.get("cuda_graph") == GRAPH_IF_FASTER for one in variants):
+        return "All calls were started from Python: a CUDA graph cannot capture those of every variant here."
+    return ""
+
+
 def _figure(value: Spread, digits: int, on_terminal: int) -> Cell:
     """Return a median with so many digits after the point; a terminal has room for fewer, and shows the bounds."""
     bounds = f" ({value.least:.{on_terminal}f}-{value.greatest:.{on_terminal}f})" if value.bounds else ""
@@ -51,6 +65,12 @@ def _figure(value: Spread, digits: int, on_terminal: int) -> Cell:
 
 def _median(value: Spread | None) -> Cell:
     return _NONE if value is None else Cell(f"{value.median:.2f}")
+
+
+def _calls(rows: Iterable[VariantRow], name: str) -> tuple[Head, ...]:
+    """Return the column of calls from Python; none if no row timed them beside CUDA graphs."""
+    head = Head(f"{name} calls us".lstrip(), f"{name} calls from Python".lstrip(), "\u00b5s")
+    return (head,) if any(row.calls_us is not None for row in rows) else ()
 
 
 def _varies(value: Spread) -> Cell:
@@ -89,6 +109,7 @@ def _collective(variant: VariantResult) -> Table:
     """Return the sweep of one configuration, with in-place columns if the program measures both halves."""
     both = any(row.in_place for row in variant.rows)
     once = variant.repeats == 1
+    calls = _calls(variant.rows, "")
     unit = "" if both else " GB/s"
 
     def heads(prefix: str) -> tuple[Head, ...]:
@@ -105,11 +126,12 @@ def _collective(variant: VariantResult) -> Table:
     rows = tuple(
         (
             Cell(size(row.size_bytes)), Cell(str(row.size_bytes)), *cells(row), *(cells(row.in_place) if both else ()),
+            *((_median(row.calls_us),) if calls else ()),
             _NONE if row.wrong is None else Cell(str(row.wrong), Tone.BAD if row.wrong else Tone.PLAIN),
         )
         for row in variant.rows
     )  # fmt: skip
-    found = (*_SIZE, *heads(""), *(heads("in-place ") if both else ()), Head("wrong"))
+    found = (*_SIZE, *heads(""), *(heads("in-place ") if both else ()), *calls, Head("wrong"))
     groups = ("out-of-place, GB/s", "in-place, GB/s") if both else None
     return Table(found, rows, groups, title="Every message size", note="" if once else _medians((variant,)))
 
@@ -123,6 +145,7 @@ def _compared(variants: Sequence[VariantResult]) -> Table:
         heads += [
             Head(f"{name} us", f"{name} time", "\u00b5s"), _VARIES, Head("busbw GB/s", f"{name} busbw", "GB/s")
         ]  # fmt: skip
+        heads += _calls(variant.rows, name)
         heads += [] if variant is first else _ratio_heads("ratio", name, first.name)
     rows = []
     for size_bytes in sorted({row.size_bytes for variant in variants for row in variant.rows}):
@@ -134,6 +157,7 @@ def _compared(variants: Sequence[VariantResult]) -> Table:
                 if row
                 else [_NONE] * 3
             )
+            cells += [_median(row.calls_us if row else None)] * len(_calls(variant.rows, variant.name))
             cells += [] if variant is first else _ratio(row)
         rows.append(tuple(cells))
     return Table(tuple(heads), tuple(rows), title="Variants side by side", note=_interleaved(variants))

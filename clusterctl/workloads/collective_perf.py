@@ -20,6 +20,7 @@ import torch.distributed as dist
 
 from clusterctl.workloads import collectives, entry, neighbours, places, rank_values, ranks, usage
 from clusterctl.workloads.exchange import TorchGather
+from clusterctl.workloads.shared_gpu import TIME_SLICES
 
 DTYPES: dict[str, torch.dtype] = {
     "float": torch.float32,
@@ -157,13 +158,23 @@ def settle(call: Callable[[], Any], size: int, device: torch.device) -> None:
             return
 
 
-def graphs(cudagraph: str, size: int, device: torch.device) -> tuple[bool, ...]:
+def graphs(cudagraph: str, size: int, device: torch.device, *, capturable: bool = True) -> tuple[bool, ...]:
     """Return how to start the calls: one by one (False) and as a CUDA graph (True); see ``fair_us``."""
     if device.type != "cuda" or cudagraph == "0":
         return (False,)
     if cudagraph == "1":
         return (True,)
-    return (False, True) if size <= _LARGEST_GRAPH else (False,)
+    return (False, True) if capturable and size <= _LARGEST_GRAPH else (False,)
+
+
+def can_be_captured(backend: str, device: torch.device, shared: str | None) -> bool:
+    """Return whether the calls can be captured in a CUDA graph, after at least one call of them.
+
+    Ranks that share a GPU in time slices measure their turns, so that a graph would show nothing more.
+    """
+    if device.type != "cuda" or (shared is not None and TIME_SLICES in shared):
+        return False
+    return backend == "nccl" or (backend == "ccore" and ranks.moves_by_kernels_alone())
 
 
 def fair_us(times_us: Sequence[float], size: int) -> float:
@@ -177,6 +188,11 @@ def fair_us(times_us: Sequence[float], size: int) -> float:
     if size <= _SMALL or graph < _HELD_UP * one_by_one:
         return min(one_by_one, graph)
     return one_by_one
+
+
+def calls_line(size: int, times_us: Sequence[float]) -> str:
+    """Return the comment on both times of a size, for comparisons in which each variant is started in the same way."""
+    return f"# Calls of {size} bytes: {times_us[0]:.2f} us one by one, {times_us[-1]:.2f} us in a CUDA graph"
 
 
 class RankPlace(NamedTuple):
@@ -272,17 +288,30 @@ def gather_places(place: places.Place, device: torch.device) -> list[RankPlace]:
     return rank_values.gather(TorchGather(device), mine, RankPlace.read)
 
 
-def run(arguments: argparse.Namespace, place: places.Place) -> int:
-    """Sweep the sizes on this rank; rank 0 prints; return 1 if an element was wrong, else 0."""
-    device = ranks.choose_device(place, arguments.device)
-    if device.type == "cpu":
-        ranks.use_own_cores(place)
+def means_of_ranks(times_us: Sequence[float], device: torch.device) -> list[float]:
+    """Return the mean of all ranks of each time; collective."""
+    means = torch.tensor(times_us, dtype=torch.float64, device=device)
+    dist.all_reduce(means)
+    return (means / dist.get_world_size()).tolist()
+
+
+def chosen_backend(arguments: argparse.Namespace, place: places.Place, device: torch.device) -> str:
+    """Return the backend, and set what it needs for CUDA graphs; raise RankError if the ranks are no hypercube."""
     backend: str = arguments.backend or ("nccl" if device.type == "cuda" else "gloo")
     if arguments.name == "hypercube" and place.world_size & (place.world_size - 1):
         raise places.RankError(f"a hypercube needs 2, 4, 8, ... ranks, not {place.world_size}")
     if backend == "nccl" and arguments.cudagraph != "0":
         # Mixing graph launches with other calls costs NCCL 3 us or more per call; nothing else runs here.
         os.environ.setdefault("NCCL_GRAPH_MIXING_SUPPORT", "0")
+    return backend
+
+
+def run(arguments: argparse.Namespace, place: places.Place) -> int:
+    """Sweep the sizes on this rank; rank 0 prints; return 1 if an element was wrong, else 0."""
+    device = ranks.choose_device(place, arguments.device)
+    if device.type == "cpu":
+        ranks.use_own_cores(place)
+    backend = chosen_backend(arguments, place, device)
     shared = ranks.sharing(place, backend, device)
     ranks.join(place, backend, device, arguments.timeout + 30.0)
     gathered = gather_places(place, device)
@@ -299,6 +328,7 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
     unit = torch.empty((), dtype=dtype).element_size() * (place.world_size if chosen.split else 1)
     bandwidths: list[float] = []
     wrong_total = 0
+    capturable = False
     wanted = sizes(arguments.minbytes, arguments.maxbytes, arguments.stepfactor)
     for index, count in enumerate(counts(wanted, unit)):
         size = count * unit
@@ -307,6 +337,8 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
             settle(lambda made=buffers: chosen.call(made), size, device)  # type: ignore[misc]
         for _ in range(max(1, arguments.warmup_iters)):
             chosen.call(buffers)
+        if index == 0:
+            capturable = can_be_captured(backend, device, shared)
         used.skip()
         if device.type == "cpu":
             dist.barrier()
@@ -315,17 +347,18 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
                 lambda made=buffers: chosen.call(made),  # type: ignore[misc]
                 arguments.iters, device, graph=graph,
             )
-            for graph in graphs(arguments.cudagraph, size, device)
+            for graph in graphs(arguments.cudagraph, size, device, capturable=capturable)
         ]  # fmt: skip
         used.look()
-        means = torch.tensor(elapsed, dtype=torch.float64, device=device)
-        dist.all_reduce(means)
-        time_us = fair_us(means.tolist(), size) / place.world_size
+        times_us = means_of_ranks(elapsed, device)
+        time_us = fair_us(times_us, size)
         algbw = size / time_us / 1e3
         bandwidths.append(algbw * factor)
         wrong = collectives.count_wrong(chosen, buffers) if arguments.check else None
         wrong_total += wrong or 0
         say(row(arguments, chosen, size, count, (time_us, algbw, algbw * factor), wrong))
+        if len(times_us) > 1:
+            say(calls_line(size, times_us))
     say(f"# Out of bounds values : {wrong_total} {'FAILED' if wrong_total else 'OK'}")
     say(f"# Avg bus bandwidth    : {sum(bandwidths) / len(bandwidths):g}\n#")
     say("\n".join(library_lines(backend, device, used)))

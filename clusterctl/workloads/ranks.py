@@ -85,6 +85,13 @@ def device_path(backend: str, device: torch.device) -> str | None:
     return path_in_words(describe())
 
 
+def moves_by_kernels_alone() -> bool:
+    """Return whether collective_core moves CUDA tensors by kernels alone, which a CUDA graph can capture."""
+    describe = getattr(importlib.import_module("collective_core.torch"), "describe", None)
+    described: Mapping[str, str] = {} if describe is None else describe()  # an older collective_core
+    return described.get("cuda_path") == "kernel" and described.get("between_nodes") == "one node"
+
+
 def path_in_words(described: Mapping[str, str]) -> str:
     """Return in one line how a process group of collective_core, which it describes, moves CUDA tensors."""
     path = f"{described['cuda_path']}: {described['cuda']}"

@@ -136,17 +136,3 @@ def test_settings_are_single_values():
     )
     nested += '"loss_last": 1, "steps": 3, "model": ' + "[" * 90 + "]" * 90 + "}"
     assert parse({0: f"{MARK}{nested}\n"}).settings == {"steps": 3}
-
-
-@pytest.mark.parametrize(
-    ("training", "options"),
-    [
-        (Training("resnet50"), "--precision amp-bf16 --channels-last"),
-        (Training("resnet50", channels_last=True), "--precision amp-bf16"),
-        (Training("bert-large"), "--precision amp-bf16"),
-        (Training("resnet50", precision="tf32"), ""),
-        (Training("resnet50", steps=2), ""),
-    ],
-)
-def test_a_training_in_fp32_names_the_faster_options(training: Training, options: str) -> None:
-    assert training.faster_options() == options

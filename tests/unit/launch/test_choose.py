@@ -91,6 +91,7 @@ def test_a_node_that_lost_its_gpus_does_not_turn_the_run_into_one_of_cpus():
 
 def test_a_collective_uses_a_binary_where_all_nodes_have_it_else_torch():
     nccl = ready(found={"gpus": 8, "perf": "/usr/bin/all_reduce_perf"})
+    bare = ready("n2", found={"gpus": 8})
     core = ready(found={"core_perf": "/c/all_reduce_perf", "perf": "/usr/bin/all_reduce_perf"})
     named = ready(all_reduce_perf="/opt/p", found={"perf": "/opt/p", "core_perf": "/c/p"})
     archive = "/tmp/d/workloads.pyz"
@@ -99,7 +100,7 @@ def test_a_collective_uses_a_binary_where_all_nodes_have_it_else_torch():
     )
     assert choose.collective_program("all_reduce", "ccore", [core], archive).words == ("/c/all_reduce_perf",)
     assert choose.collective_program("all_reduce", "ccore", [named], archive).words == ("/opt/p",)
-    torch = choose.collective_program("all_reduce", "nccl", [nccl, ready("n2")], archive)
+    torch = choose.collective_program("all_reduce", "nccl", [nccl, bare], archive)
     assert torch.words == (
         "/usr/bin/python3",
         archive,
@@ -115,6 +116,33 @@ def test_a_collective_uses_a_binary_where_all_nodes_have_it_else_torch():
     assert choose.told_of_deadline(gloo, 90.0).words == (*gloo.words, "-T", "90")
     tests = choose.collective_program("all_reduce", "nccl", [nccl, nccl], archive)
     assert choose.told_of_deadline(tests, 90.0) == tests
+
+
+@pytest.mark.parametrize(
+    ("library", "gpus", "graph"),
+    [
+        ("nccl", 8, True), ("ccore", 8, True), ("nccl+ccore", 8, True), ("gloo", 8, False), ("accl", 8, False),
+        ("ccore", 0, False),
+    ],
+)  # fmt: skip
+def test_libraries_are_compared_by_cuda_graphs_where_they_can_be_captured(library, gpus, graph):
+    program = choose.comparable_program("all_reduce", library, [ready(found={"gpus": gpus})], "a")
+    assert (program.words[-2:] == ("-G", "auto")) is graph
+
+
+def test_collective_core_alone_is_timed_by_cuda_graphs_on_gpus():
+    """The words of every rank of ``bench --library ccore`` and of each variant of ``bench --compare nccl,ccore``."""
+    gpu = ready(found={"gpus": 8})
+    alone = Request(None, {}, 2, None, "ccore", None, None, 60.0)
+    for asked in (
+        alone,
+        replace(alone, library="nccl", same_program=True),
+        replace(alone, same_program=True),
+    ):
+        chosen = planned(asked, [gpu], LaunchIdentity.new("t", "f"))
+        (only,) = chosen.launches()
+        words = " ".join(only.program)
+        assert f"collective all_reduce --backend {chosen.library} -G auto" in words
 
 
 def test_a_named_binary_that_is_absent_is_asked_for_by_the_preflight_not_replaced():
@@ -192,17 +220,18 @@ def test_many_ranks_on_few_cores_are_announced():
 
 
 @pytest.mark.parametrize(
-    ("model", "default", "gpus", "words"),
+    ("settings", "gpus", "words"),
     [
-        ("resnet50", True, 1, "resnet50 trains in fp32"),
-        ("resnet50", True, 1, "--precision amp-bf16 --channels-last uses them"),
-        ("bert-large", True, 1, "; --precision amp-bf16 uses them"),
-        ("resnet50", False, 1, ""),
-        ("resnet50", True, 0, ""),
+        ({"default_precision": True}, 1, "resnet50 trains in fp32"),
+        ({"default_precision": True}, 1, "--precision amp-bf16 --channels-last uses them"),
+        ({"default_precision": True, "channels_last": True}, 1, "; --precision amp-bf16 uses them"),
+        ({"default_precision": True, "model": "bert-large"}, 1, "; --precision amp-bf16 uses them"),
+        ({"default_precision": False}, 1, ""),
+        ({"default_precision": True}, 0, ""),
     ],
 )
-def test_a_training_in_the_default_precision_is_noted_on_gpus(model, default, gpus, words):
-    training = Training(model=model, default_precision=default)
+def test_a_training_in_the_default_precision_is_noted_on_gpus(settings, gpus, words):
+    training = Training(**{"model": "resnet50", **settings})
     asked = Request(training, {}, 1, None, "gloo", None, None, 60.0)
     notes = planned(asked, [ready(found={"gpus": gpus})], LaunchIdentity.new("t", "f")).notes()
     assert [words in note for note in notes] == ([True] if words else [])
@@ -249,7 +278,7 @@ def test_nccl_behind_collective_core_is_preloaded_into_the_ranks():
     words = choose.collective_program("all_reduce", "nccl+ccore", [ready(found=gpu)], "a").words
     assert words == ("/n/all_reduce_perf",)
     # The program calls NCCL; on GPUs collective_core's own program would measure host memory.
-    assert choose.comparable_program("all_reduce", "nccl+ccore", [ready(found=gpu)], "a").words[-1] == "nccl"
+    assert "nccl" in choose.comparable_program("all_reduce", "nccl+ccore", [ready(found=gpu)], "a").words
     assert choose.collective_program("all_reduce", "ccore", [ready(found=gpu)], "a").torch
 
 

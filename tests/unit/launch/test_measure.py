@@ -92,9 +92,9 @@ def rates(*of_ranks):
     ("by_neighbours", "by_pairs", "said"),
     [
         (rates(5, 5, 5, 5), "not needed", ["no rank is slow"]),
-        (rates(5, 5, 5, 2), "not needed", []),
+        (rates(5, 5, 5, 2), "not needed", ["slow: rank 3 on n3"]),
         (rates(5, 5, 5, 2), (), ["no rank is slow"]),
-        (rates(5, 5, 5, 2), (SlowPart(("n3",), 0, None, 0.4, 1e-6),), []),
+        (rates(5, 5, 5, 2), (SlowPart(("n3",), 0, None, 0.4, 1e-6),), ["slow: n3"]),
         (rates(5, 5, 5, 5), None, []),
         (Neighbourhood(), "not needed", []),
     ],

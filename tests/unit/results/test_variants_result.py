@@ -9,6 +9,7 @@ import bench_views
 import pytest
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
+from clusterctl.benchmarks.key import GRAPH_IF_FASTER
 from clusterctl.benchmarks.perf_output import Half, Row, Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
@@ -98,6 +99,57 @@ def test_a_collectives_variants():
     assert other["rows"][0]["time_us"]["greatest"] == 8.0
     assert (document["library"], document["proof"]["repeats"]) == ("gloo", 3)
     assert json.loads(json.dumps(document)) == document
+
+
+def in_graphs(measured, *calls_us, slower=1.0):
+    """Return the sweep with times of calls beside those of CUDA graphs, which its rows report."""
+    rows = tuple(
+        replace(row, calls_us=calls, graph_us=row.in_place.time_us * slower)
+        for row, calls in zip(measured.sweep.rows, calls_us, strict=False)
+    )
+    return replace(measured, sweep=replace(measured.sweep, rows=(*rows, *measured.sweep.rows[len(rows) :])))
+
+
+def test_variants_are_compared_by_graphs_where_all_of_them_have_one():
+    """At 1 KiB: 6.0 us against 2.0 in graphs and 40 against 50 from Python; at 1 MiB only one has a graph."""
+    nccl, ccore = in_graphs(sweep("nccl", 6.0, 90.0), 40.0, 95.0), in_graphs(sweep("ccore", 2.0, 80.0), 50.0)
+    both = interleaved((Variant("nccl", "nccl"), [nccl]), (Variant("ccore", "ccore"), [ccore]), repeats=1)
+    result = from_interleaved(both, "r")
+    one, other = (variant.rows for variant in result.variants)
+    assert [row.time_us.median for row in (*one, *other)] == [6.0, 95.0, 2.0, 80.0]
+    assert [row.calls_us and row.calls_us.median for row in (*one, *other)] == [40.0, None, 50.0, None]
+    assert [row.ratio for row in other] == pytest.approx([3.0, 95.0 / 80.0])
+    assert one[1].busbw_gbps.median == pytest.approx((1 << 20) / 95.0 / 1e3)
+    shown = bench_views.text(result)
+    assert (
+        "nccl calls us" in shown and "Times up to 1 KiB are those of CUDA graphs; calls from Python" in shown
+    )
+    lines = list(csv.DictReader(io.StringIO(bench_views.csv(record.from_document(result.document())))))
+    assert [line["calls_us"] for line in lines] == ["40.0", "", "50.0", ""]
+
+
+def test_a_variant_that_cannot_be_captured_lets_all_be_compared_by_calls():
+    nccl, ccore = in_graphs(sweep("nccl", 6.0, 60.0), 40.0, 65.0), sweep("ccore", 50.0, 80.0)
+    both = interleaved((Variant("nccl", "nccl"), [nccl]), (Variant("ccore", "ccore"), [ccore]), repeats=1)
+    asked = {"program": "torch", "cuda_graph": GRAPH_IF_FASTER}
+    both = replace(
+        both,
+        variants=tuple(
+            replace(one, runs=tuple(replace(run, settings=asked) for run in one.runs))
+            for one in both.variants
+        ),
+    )
+    result = from_interleaved(both, "r")
+    assert [row.time_us.median for row in result.rows] == [40.0, 65.0]
+    assert [row.ratio for row in result.variants[1].rows] == pytest.approx([0.8, 65.0 / 80.0])
+    assert "calls us" not in bench_views.text(result)
+    assert "a CUDA graph cannot capture those of every variant here" in bench_views.text(result)
+
+
+def test_one_variant_keeps_the_time_that_its_program_reports():
+    """Here the program counted calls of 2 MiB and more, though a graph was a little faster."""
+    rows = from_measured(in_graphs(sweep("nccl", 6.0, 60.0), 40.0, 60.0, slower=0.95), "r").rows
+    assert [(row.time_us.median, row.calls_us.median) for row in rows] == [(6.0, 40.0), (60.0, 60.0)]
 
 
 def test_nccl_alone_in_place_of_nccl_behind_collective_core_gets_no_ratio():

@@ -13,6 +13,7 @@ import warm_python
 from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.collective import COLLECTIVES
 from clusterctl.workloads import collective_perf, collectives, places
+from clusterctl.workloads.shared_gpu import TIME_SLICES
 
 
 @pytest.fixture
@@ -188,6 +189,47 @@ def test_a_hypercube_of_four(tmp_path):
 )
 def test_a_graph_is_tried_where_python_may_be_slower_than_the_message(cudagraph, size, device, ways):
     assert collective_perf.graphs(cudagraph, size, torch.device(device)) == ways
+
+
+def test_no_graph_is_tried_where_calls_cannot_be_captured():
+    assert collective_perf.graphs("auto", 8, torch.device("cuda"), capturable=False) == (False,)
+
+
+@pytest.mark.parametrize(
+    ("backend", "device", "shared", "described", "captured"),
+    [
+        ("nccl", "cuda", None, {}, True),
+        ("nccl", "cpu", None, {}, False),
+        ("nccl", "cuda", f"2 ({TIME_SLICES})", {}, False),
+        ("gloo", "cuda", None, {}, False),
+        ("accl", "cuda", None, {}, False),
+        ("ccore", "cuda", None, {"cuda_path": "kernel", "between_nodes": "one node"}, True),
+        ("ccore", "cuda", None, {"cuda_path": "stream", "between_nodes": "one node"}, False),
+        ("ccore", "cuda", None, {"cuda_path": "kernel", "between_nodes": "GPUs: rings"}, False),
+    ],
+)
+def test_calls_are_captured_where_no_host_takes_part(
+    monkeypatch, backend, device, shared, described, captured
+):
+    monkeypatch.setattr("collective_core.torch.describe", lambda: described)
+    assert collective_perf.can_be_captured(backend, torch.device(device), shared) is captured
+
+
+def test_both_times_of_a_size_are_read_as_the_program_prints_them(monkeypatch):
+    arguments = collective_perf.parse_arguments(["all_reduce", "-G", "auto"])
+    place = collective_perf.RankPlace(7, "gpu1", 0, "cuda:0 NVIDIA H200")
+    rows = [
+        collective_perf.row(arguments, collectives.ALL["all_reduce"], 1024, 256, (6.74, 0.15, 0.15), 0),
+        collective_perf.calls_line(1024, (47.1, 6.7449)),
+        collective_perf.row(arguments, collectives.ALL["all_reduce"], 1 << 30, 1 << 28, (3000.0, 3, 3), 0),
+    ]
+    monkeypatch.setattr(dist, "get_backend", lambda: "nccl")
+    head = collective_perf.header(arguments, [place])
+    first, last = perf_output.parse("\n".join([head, *rows, "# Out of bounds values : 0 OK"])).rows
+    assert (first.in_place.time_us, first.calls_us, first.graph_us) == (6.74, 47.1, 6.74)
+    assert (last.calls_us, last.graph_us) == (None, None)
+    zero = perf_output.parse("\n".join([head, rows[0], collective_perf.calls_line(1024, (0, 1))])).rows
+    assert zero[0].calls_us is None
 
 
 @pytest.mark.parametrize(
