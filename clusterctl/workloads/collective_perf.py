@@ -296,7 +296,7 @@ def means_of_ranks(times_us: Sequence[float], device: torch.device) -> list[floa
 
 
 def chosen_backend(arguments: argparse.Namespace, place: places.Place, device: torch.device) -> str:
-    """Return the backend, and set what it needs for CUDA graphs; raise RankError if the ranks are no hypercube."""
+    """Return the backend, and set what it needs for CUDA graphs; raise RankError for a hypercube of 3 ranks."""
     backend: str = arguments.backend or ("nccl" if device.type == "cuda" else "gloo")
     if arguments.name == "hypercube" and place.world_size & (place.world_size - 1):
         raise places.RankError(f"a hypercube needs 2, 4, 8, ... ranks, not {place.world_size}")
