@@ -93,6 +93,8 @@ class ModuleEdit:
 
     module: str
     expressions: tuple[str, ...]
+    torch: tuple[str, ...] = ()
+    """The minor versions of PyTorch whose file is edited, as ``1.10``; empty: of every version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +152,7 @@ def render(recipe: Recipe) -> str:
         fill(
             "docker", "edit.j2", module=edit.module, python_module=f'"{edit.module}"',
             expressions=[shlex.quote(expression) for expression in edit.expressions],
+            versions="|".join(f"{minor}.*" for minor in edit.torch),
         )
         for edit in recipe.edits
     ]  # fmt: skip

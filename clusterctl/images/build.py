@@ -105,7 +105,7 @@ def recipe(
         environment=library.environment,
         edits=()
         if library.comes_with(base)
-        else tuple(ModuleEdit(edit.module, edit.expressions) for edit in library.edits),
+        else tuple(ModuleEdit(edit.module, edit.expressions, edit.torch) for edit in library.edits),
         installed=tuple(installed),
         nccl_tests=nccl_tests,
         labels=labels or {},

@@ -63,6 +63,8 @@ class Edit(Model):
 
     module: str
     """The Python module whose file it is."""
+    torch: tuple[str, ...] = ()
+    """The minor versions of PyTorch that need it; none named: all."""
     expressions: tuple[str, ...]
     """Expressions of sed; each one must change something."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from clusterctl.artifacts import dockerfile
 from clusterctl.errors import UsageError
-from clusterctl.images import library
+from clusterctl.images import build, library
 
 # What ranks have mapped, as far as it was seen; nothing of it is another library's.
 MAPPED = {
@@ -60,29 +62,81 @@ def test_lightcc_has_its_variables_with_their_defaults() -> None:
     }
 
 
-# The three places as they are in PyTorch 1.10's distributed_c10d.py.
-BEFORE = """\
+# The places of distributed_c10d.py that ACCL's edit concerns, from the wheels of PyTorch 1.8.1, 1.9.1 and 1.10.2.
+IS_NCCL = """\
     is_nccl_backend = group_backend == Backend.NCCL
-    if not isinstance(pg, ProcessGroupNCCL
-                      ):
-        raise RuntimeError
-    if get_backend(group) != Backend.NCCL:
 """
-AFTER = """\
+BY_CLASS = """\
+    if is_nccl_available() and isinstance(
+        group or _get_default_group(), ProcessGroupNCCL
+    ):
+"""
+DEVICE_IDS = """\
+        if get_backend(group) != Backend.NCCL:
+"""
+UNTOUCHED = """\
+        ProcessGroupNCCL._group_start()
+    try:
+        yield
+"""
+IS_NCCL_EDITED = """\
     is_nccl_backend = group_backend != Backend.MPI and group_backend != Backend.GLOO
-    if not isinstance(pg, ProcessGroupNCCL
-                      ) or get_backend(group) == "accl":
-        raise RuntimeError
-    if get_backend(group) != Backend.NCCL and get_backend(group) != "accl":
+"""
+BY_CLASS_EDITED = """\
+    if is_nccl_available() and isinstance(
+        group or _get_default_group(), ProcessGroupNCCL
+    ) or get_backend(group) == "accl":
+"""
+DEVICE_IDS_EDITED = """\
+        if get_backend(group) != Backend.NCCL and get_backend(group) != "accl":
 """
 
 
-def test_the_edit_for_accl_is_the_vendors(tmp_path: Path) -> None:
-    path = tmp_path / "distributed_c10d.py"
-    path.write_text(BEFORE)
-    (edit,) = library.load("accl").edits
-    for expression in edit.expressions:
-        before = path.read_text()
-        subprocess.run(("sed", "-i", "-e", expression, str(path)), check=True, timeout=10)
-        assert path.read_text() != before
-    assert path.read_text() == AFTER
+@pytest.mark.parametrize(
+    ("torch", "before", "after"),
+    [
+        (
+            version,
+            UNTOUCHED + IS_NCCL * 3 + DEVICE_IDS,
+            UNTOUCHED + IS_NCCL_EDITED * 3 + DEVICE_IDS_EDITED,
+        )
+        for version in ("1.8.1+cu102", "1.9.0", "1.9.1")
+    ]
+    + [
+        (
+            version,
+            UNTOUCHED + BY_CLASS + IS_NCCL * 2 + DEVICE_IDS,
+            UNTOUCHED + BY_CLASS_EDITED + IS_NCCL_EDITED * 2 + DEVICE_IDS_EDITED,
+        )
+        for version in ("1.10.0a0+3fd9dcf", "1.10.2")
+    ],
+)
+def test_a_dockerfile_edits_the_file_of_each_version_for_accl(
+    tmp_path: Path, torch: str, before: str, after: str
+) -> None:
+    distributed = tmp_path / "torch/distributed"
+    distributed.mkdir(parents=True)
+    (tmp_path / "torch/__init__.py").write_text(f"__version__ = {torch!r}\n")
+    (distributed / "__init__.py").touch()
+    path = distributed / "distributed_c10d.py"
+    path.write_text(before)
+    assert run_edits(tmp_path) == (0, "")
+    assert path.read_text() == after
+    # A second time nothing is left to edit: an image whose file is another one must not be built.
+    code, error = run_edits(tmp_path)
+    assert code == 1 and "distributed_c10d has nothing to edit" in error
+
+
+def run_edits(packages: Path) -> tuple[int, str]:
+    """Run the commands of ACCL's Dockerfile that edit Python modules; return exit status and stderr."""
+    recipe = build.recipe(library.load("accl"), "nvcr.io/nvidia/pytorch:21.09-py3", "debian")
+    commands = re.findall(r"^RUN ((?:.*\\\n)*.*)$", dockerfile.render(recipe), re.MULTILINE)
+    for command in (command for command in commands if "sed -i -e" in command):
+        done = subprocess.run(
+            ("sh", "-c", command),
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            return done.returncode, done.stderr
+    return 0, ""
