@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from enum import Enum
 from clusterctl.errors import ArtifactError
 
 _KEYS = ("slots", "max_slots", "max-slots", "slots_max", "slots-max", "count", "cpu", "username")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _WORD = re.compile(r"([^\s=]+)(\s*=\s*(\S*))?")
 
 
@@ -99,7 +101,9 @@ def _lint_openmpi(content: str) -> list[str]:
     if host.count(":") == 1:  # two or more: an IPv6 address
         messages.append(f"{host!r}: a hostfile cannot have ports or counts after ':'; use 'host slots=N'")
     keys = []
-    for key, assignment, value in _WORD.findall(rest):
+    for position, (key, assignment, value) in enumerate(_WORD.findall(rest)):
+        if position == 0 and not assignment and _is_address(host) and _NAME.fullmatch(key):
+            continue  # what --addresses writes: the name of the address, for the reader
         keys.append(key)
         if key == "slot":
             messages.append("'slot' is for rankfiles; did you mean slots?")
@@ -116,6 +120,14 @@ def _lint_openmpi(content: str) -> list[str]:
         extra = ", and max slots do not change that" if any("max" in key for key in keys) else ""
         messages.append(f"no slots=N: the host's cores are counted instead{extra}")
     return messages
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _lint_mpich(content: str) -> list[str]:

@@ -23,7 +23,16 @@ def test_the_tutorials_hostfile_to_the_letter() -> None:
 
 @pytest.mark.parametrize("dialect", Dialect)
 def test_what_is_written_has_no_findings(dialect: Dialect) -> None:
-    assert hostfile.lint(hostfile.render(TWO, dialect=dialect, comment="two nodes"), dialect) == ()
+    for addresses in (None, {"gpu1": "10.0.0.1", "gpu2": "10.0.0.2"}, {"gpu1": "fe80::1", "gpu2": "gpu2"}):
+        if dialect is Dialect.MPICH and addresses and "fe80::1" in addresses.values():
+            continue
+        text = hostfile.render(TWO, dialect=dialect, addresses=addresses, comment="two nodes")
+        assert hostfile.lint(text, dialect) == ()
+
+
+@pytest.mark.parametrize("line", ["10.0.0.1 slot=8", "10.0.0.1 gpu1 gpu2 slots=8", "gpu1 gpu2 slots=8"])
+def test_only_the_name_of_an_address_is_taken_as_a_second_word(line: str) -> None:
+    assert hostfile.lint(f"{line}\n")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +65,6 @@ def test_is_refused(hosts: tuple, settings: dict, reason: str) -> None:
         ),
         ("a", ["no slots=N: the host's cores are counted instead"]),
         ("a:2222 slots=8", ["a hostfile cannot have ports or counts after ':'"]),
-        ("10.0.0.1 a slots=8", ["'a' is ignored"]),
         ("a slots=many", ["slots=many: expected a whole number"]),
         ("fe80::1 slots=1", []),
     ],
