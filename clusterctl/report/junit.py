@@ -16,7 +16,8 @@ def render(name: str, suites: Iterable[Suite]) -> str:
     """Return the file's text with the sums of the suites' counts."""
     root = ElementTree.Element("testsuites", name=name)
     total: Counter[str] = Counter()
-    for suite in suites:
+    known = tuple(suites)
+    for suite in known:
         own = _text(suite.name)
         element = ElementTree.SubElement(root, "testsuite", name=own)
         for case in suite.cases:
@@ -25,13 +26,16 @@ def render(name: str, suites: Iterable[Suite]) -> str:
         counts["tests"] = len(suite.cases)
         total += counts
         _count(element, counts)
+        _set_time(element, suite.cases)
     _count(root, total)
+    _set_time(root, [case for suite in known for case in suite.cases])
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 def _add(suite: ElementTree.Element, case: Case, suite_name: str) -> None:
-    found = ElementTree.SubElement(suite, "testcase", classname=suite_name, name=_text(case.name), time="0")
+    found = ElementTree.SubElement(suite, "testcase", classname=suite_name, name=_text(case.name))
+    _set_time(found, (case,))
     if case.end is CaseEnd.SKIPPED:
         ElementTree.SubElement(found, case.end.value, message=_text(case.message))
     elif case.end is not CaseEnd.PASSED:
@@ -44,7 +48,13 @@ def _add(suite: ElementTree.Element, case: Case, suite_name: str) -> None:
 def _count(element: ElementTree.Element, counts: Counter[str]) -> None:
     for key in ("tests", "failures", "errors", "skipped"):
         element.set(key, str(counts[key]))
-    element.set("time", "0")
+
+
+def _set_time(element: ElementTree.Element, cases: Iterable[Case]) -> None:
+    """Set the sum of the cases' seconds; no attribute where none is known, which Jenkins and GitLab read as no time."""
+    seconds = [case.seconds for case in cases if case.seconds is not None]
+    if seconds:
+        element.set("time", f"{sum(seconds):.3f}")
 
 
 def _text(value: str) -> str:

@@ -196,13 +196,17 @@ class CaseEnd(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing that a CI server counts: how it ended, of which kind, why, and further text (``told``)."""
+    """One thing that a CI server counts: how it ended, of which kind, why, and further text (``told``).
+
+    ``seconds`` is how long it took; None where it has no time of its own.
+    """
 
     name: str
     end: CaseEnd = CaseEnd.PASSED
     kind: str = ""
     message: str = ""
     told: str = ""
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -346,7 +346,7 @@ def _case(row: AcceptedRow) -> Case:
     ]
     lines += [source_of(row)] if source_of(row) else []
     end = _ENDS.get(row.status, CaseEnd.PASSED)
-    return Case(row.row, end, row.status.value, row.reason, "\n".join(lines))
+    return Case(row.row, end, row.status.value, row.reason, "\n".join(lines), row.seconds)
 
 
 def _metrics(found: Accept) -> Iterator[Metric]:

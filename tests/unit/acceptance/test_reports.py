@@ -120,6 +120,8 @@ def test_junit_counts_failures_errors_and_warnings():
     assert (root.get("failures"), root.get("errors")) == ("2", "2")
     disk = root.find("testsuite[@name='gpu02']/testcase[@name='disk']/system-out")
     assert disk is not None and disk.text is not None and disk.text.startswith("warning: read_mb_per_s")
+    times = [float(case.attrib["time"]) for case in root.iter("testcase") if "time" in case.attrib]
+    assert root.get("time") == f"{sum(times):.3f}" and sum(times) > 0
 
 
 def test_prometheus_has_a_sample_for_each_value():

@@ -134,6 +134,10 @@ def test_junit_has_a_case_for_what_went_wrong():
     assert "355.5 GB/s on NVIDIA H200" in next(iter(good)).system_out
 
 
+def test_junit_gives_no_time_to_what_has_none():
+    assert "time=" not in bench_views.junit(collective())
+
+
 def test_junit_fails_a_run_below_its_baseline():
     record = collective()
     below = replace(record, summary=replace(record.summary, status="below-baseline"))
