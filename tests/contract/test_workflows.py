@@ -31,7 +31,11 @@ def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def clusterctl_lines(workflow: dict[str, Any]) -> list[list[str]]:
-    lines = [shlex.split(line) for step in steps(workflow) for line in step.get("run", "").splitlines()]
+    lines = [
+        shlex.split(line)
+        for step in steps(workflow)
+        for line in step.get("run", "").replace("\\\n", " ").splitlines()
+    ]
     return [words for words in lines if words and Path(words[0]).name == "clusterctl"]
 
 
@@ -161,6 +165,13 @@ def test_the_gpu_runner_is_called_with_the_smoke_benchmark() -> None:
     (upload,) = [s for s in steps(workflow) if s.get("uses", "").startswith("actions/upload-artifact@")]
     assert junit in upload["with"]["path"].split()
     assert upload["if"] == "always()"
+
+
+def test_the_gpu_runner_needs_no_cuda_compiler_of_its_own() -> None:
+    scripts = [step["run"] for step in steps(load("gpu-smoke.yml")) if "run" in step]
+    (install,) = [script for script in scripts if "./collective_core" in script]
+    compiler = install.index("install_cuda_compiler.py build/cuda")
+    assert compiler < install.index("CUDACXX=") < install.index("CCORE_CUDA=ON")
 
 
 def test_strangers_get_nothing_run_on_the_gpu_runner() -> None:
