@@ -120,8 +120,17 @@ def test_junit_counts_failures_errors_and_warnings():
     assert (root.get("failures"), root.get("errors")) == ("2", "2")
     disk = root.find("testsuite[@name='gpu02']/testcase[@name='disk']/system-out")
     assert disk is not None and disk.text is not None and disk.text.startswith("warning: read_mb_per_s")
-    times = [float(case.attrib["time"]) for case in root.iter("testcase") if "time" in case.attrib]
-    assert root.get("time") == f"{sum(times):.3f}" and sum(times) > 0
+
+
+def test_junit_has_the_seconds_of_each_row_and_their_sums():
+    node = next(one for one in FOUND.nodes if one.name == "gpu01")
+    timed = node.model_copy(
+        update={"rows": tuple(row.model_copy(update={"seconds": 1.5}) for row in node.rows)}
+    )
+    found = FOUND.model_copy(update={"nodes": (timed,)})
+    root = ElementTree.fromstring(junit.render("clusterctl accept", accept.view(found).suites()))
+    assert {case.get("time") for case in root.iter("testcase")} == {"1.500"}
+    assert root.get("time") == root[0].get("time") == f"{1.5 * len(node.rows):.3f}"
 
 
 def test_prometheus_has_a_sample_for_each_value():
