@@ -61,6 +61,20 @@ def test_a_rank_that_does_not_call_is_named(program: Program) -> None:
         assert len(re.findall(warning, one.output)) == 1, one.output
 
 
+def test_a_rank_that_makes_no_call_at_all_is_warned_of_by_the_others(
+    program: Program, tmp_path: Path
+) -> None:
+    """It calls only after another rank has warned, so the job ends only if one does."""
+    per_rank = {"CCORE_STALL_WARNING_S": "0.5", "STALL_WARNED": str(tmp_path / "warned")}
+    ended = program("horovod_stall.py", "absent", size=3, per_rank=lambda _: per_rank).finish()
+    assert [one.returncode for one in ended] == [0, 0, 0], [one.output for one in ended]
+    warning = (
+        r"WARNING:collective_core:for \d+ s, a rank has made no call at all: allreduce.late waits for it"
+    )
+    assert [len(re.findall(warning, one.output)) for one in ended][2] == 0
+    assert sum(len(re.findall(warning, one.output)) for one in ended) >= 1
+
+
 def test_a_stall_may_end_the_job_before_the_deadline(program: Program) -> None:
     per_rank = {
         "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "3", "HOROVOD_STALL_CHECK_TIME_SECONDS": "1",

@@ -339,8 +339,7 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_STALL_WARNING_S", Kind.SECONDS, "60",
-        "warn when other ranks have waited this long for a call of this one, which makes other calls; 0: only at the "
-        "deadline",
+        "warn when ranks have waited this long for a call of another one; 0: only at the deadline",
         (Reader.HOROVOD,), aliases=("HOROVOD_STALL_CHECK_TIME_SECONDS",),
     ),
     Variable(

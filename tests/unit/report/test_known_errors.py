@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import time
 import tracemalloc
 from pathlib import Path
@@ -117,6 +118,33 @@ def test_gpus_are_named_by_their_address_or_index() -> None:
     scan = scanned(b"gpu01:12:40 [3] enqueue.cc:1200 NCCL WARN Cuda failure 999 'unknown error'\n")
     assert list(scan.findings[0].gpus) == ["3"] and "; on gpu01; GPU 3" in rendered(scan)
     assert scanned(b"RuntimeError: CUDA error: out of memory\n").findings[0].gpus == {}
+
+
+def errors_of_collective_core() -> set[str]:
+    """Return the errors of its C++ sources as Python shows them, with 3 for each value in the text."""
+    call = re.compile(r'Error\(CC_ERROR_([A-Z_]+),\s*(?:format\(|[^";]{0,40})?"((?:[^"\\]|\\.)*)"')
+    folders = ("src", "cuda", "nccl", "nccl_plugins")
+    sources = [path for name in folders for path in (ROOT / "collective_core" / name).rglob("*.c*")]
+    found = {match for path in sources for match in call.findall(path.read_text(encoding="utf-8"))}
+    return {f"{code.lower()}: {re.sub('%[0-9.a-z]*[dsuf]', '3', text)}" for code, text in found}
+
+
+def test_each_error_of_collective_core_is_known_and_names_its_rank() -> None:
+    errors = errors_of_collective_core()
+    assert len(errors) > 100
+    for error in errors:
+        (found,) = scanned(f"collective_core.errors.CollectiveCoreError: {error}".encode()).findings
+        assert found.entry.id.startswith("ccore-"), error
+        is_named = error.startswith(
+            ("remote: rank 3", "timeout: rank 3", "remote: lost the connection to rank 3")
+        )
+        assert not is_named or found.ranks == {3}, error
+    for error in (
+        "remote: rank 3 (host gpu02, pid 7) has left",
+        "timeout: these ranks did not come in time: rank 3",
+    ):
+        (found,) = scanned(f"[rank0]: collective_core.errors.CollectiveCoreError: {error}".encode()).findings
+        assert found.ranks == {3} and "gpu01" not in found.hosts, error
 
 
 def test_a_switch_is_not_named_as_a_gpu() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -38,10 +39,13 @@ class Group:
         self._devices = Devices(communicator, deadline_s)
         self._at_rest = False
         self._process = os.getpid()
-        self._wire = _CommunicatorWire(communicator)
-        self._calls = _Calls(stalls.limits(deadline_s))
+        limits = stalls.limits(deadline_s)
+        self._calls = _Calls(limits)
+        self._wire = _CommunicatorWire(communicator, self._calls)
         self._thread = threading.Thread(target=self._work, name="ccore-horovod", daemon=True)
         self._thread.start()
+        if math.isfinite(limits.warn_s):
+            threading.Thread(target=self._calls.watch, name="ccore-horovod-watch", daemon=True).start()
 
     def submit(self, request: Request) -> None:
         """Queue a call; raises ValueError when one of its name is under way."""
@@ -157,6 +161,9 @@ class _Calls:
         self._stalled_since: float | None = None
         self._missing = ""
         self._warned = False
+        self.meeting_since: float | None = None
+        """Since when this rank waits for a call of every other rank, whichever call that is."""
+        self._ended = threading.Event()
         self._changed = threading.Condition()
         self._waiting: dict[str, Request] = {}
         self._joined: Request | None = None
@@ -227,6 +234,21 @@ class _Calls:
         with self._changed:
             self._changed.wait(self._cycle_s)
 
+    def watch(self) -> None:
+        """Warn once of each wait for a rank that makes no call at all; return when the set ends."""
+        warned_of: float | None = None
+        while not self._ended.wait(min(self._limits.warn_s / 4, 15)):
+            since = self.meeting_since
+            if since is None or since == warned_of or time.monotonic() - since < self._limits.warn_s:
+                continue
+            warned_of = since
+            names = ", ".join(self.names()[:8]) or "join"
+            _logger.warning(
+                "for %.0f s, a rank has made no call at all: %s waits for it; "
+                "a rank without this warning is the one that is missing",
+                time.monotonic() - since, names,
+            )  # fmt: skip
+
     def stall(self) -> str | None:
         """Say for how long no call could run, and what was missing, if that is how it stands."""
         if self._stalled_since is None:
@@ -246,6 +268,7 @@ class _Calls:
         """Take no more calls; return whether none was left."""
         with self._changed:
             self._closed = True
+            self._ended.set()
             clean = not self._waiting and self._joined is None and self._failure is None
             self._changed.notify_all()
         if not clean:
@@ -256,6 +279,7 @@ class _Calls:
         """End all calls, and those to come, with an error."""
         with self._changed:
             self._failure = self._failure or error
+            self._ended.set()
             left = [*self._waiting.values(), *([self._joined] if self._joined else [])]
             self._waiting.clear()
             self._joined = None
@@ -270,14 +294,17 @@ def _shut_down() -> Exception:
 class _CommunicatorWire:
     """The exchanges of the agreement over the communicator itself."""
 
-    def __init__(self, communicator: Communicator) -> None:
+    def __init__(self, communicator: Communicator, calls: _Calls) -> None:
         self._communicator = communicator
+        self._calls = calls
 
     def gather(self, frame: bytes) -> list[bytes]:
         size = self._communicator.size
         mine = bytearray(frame)
         all_of_them = bytearray(len(frame) * size)
+        self._calls.meeting_since = time.monotonic()
         self._communicator.all_gather(_bytes_of(mine), _bytes_of(all_of_them))
+        self._calls.meeting_since = None
         return [bytes(all_of_them[at : at + len(frame)]) for at in range(0, len(all_of_them), len(frame))]
 
     def gather_texts(self, text: str) -> list[str]:
