@@ -12,7 +12,7 @@ from clusterctl.documents.kinds import ErrorRole
 from clusterctl.report.known_errors import fixed_texts
 from clusterctl.report.known_errors.model import WINDOW_CHARACTERS, KnownError
 from clusterctl.report.known_errors.origin import Origin, origin_of
-from clusterctl.report.known_errors.when import wall_clock
+from clusterctl.report.known_errors.when import Stamp, earliest, stamp_of
 from clusterctl.visible import ACTING
 
 PIECE_BYTES = 1 << 20
@@ -28,7 +28,7 @@ _LINES_BELOW = 64
 _LINES_BEFORE = 20
 """A line without a time stamp has the one of the nearest of so many lines before it."""
 _ONE_FAILURE_S = 2700
-"""Stamps of different files that are further apart are of clocks in different time zones, or of other failures."""
+"""Stamps of different files that are further apart are of clocks in unknown time zones, or of other failures."""
 _STAMP_CHARACTERS = 120
 _LEADING = (ErrorRole.FAULT, ErrorRole.CAUSE)
 
@@ -107,14 +107,14 @@ class LogLine:
 class Occurrence:
     """One known error in the logs: its first and last line, its count, and its hosts, ranks and GPUs.
 
-    ``when``: the time of the first line in seconds of its own clock, None without a stamp. ``role`` is that of the
+    ``when``: the time of the first line, None without a stamp. ``role`` is that of the
     entry, or ``consequence`` if another failure was logged before it.
     """
 
     entry: KnownError
     first: LogLine
     last: LogLine
-    when: float | None
+    when: Stamp | None
     role: ErrorRole
     count: int = 0
     hosts: dict[str, None] = field(default_factory=dict)
@@ -296,7 +296,13 @@ class Scan:
 
 def _in_time(found: list[Occurrence]) -> list[Occurrence]:
     """Return findings in the order of their time stamps; those without one keep their places."""
-    stamped = iter(sorted((one for one in found if one.when is not None), key=lambda one: one.when or 0.0))
+    stamps = [one.when for one in found if one.when is not None]
+    if not stamps:
+        return found
+    first = earliest(stamps)
+    stamped = iter(
+        sorted((one for one in found if one.when), key=lambda one: first.until(one.when) if one.when else 0.0)
+    )
     return [one if one.when is None else next(stamped) for one in found]
 
 
@@ -306,7 +312,7 @@ def _is_before(one: Occurrence, other: Occurrence) -> bool:
         return one.first.number < other.first.number
     if one.when is None or other.when is None:
         return False
-    return 0 <= other.when - one.when <= _ONE_FAILURE_S
+    return 0 <= one.when.until(other.when) <= _ONE_FAILURE_S
 
 
 def _below(lines: bytes, start: int, entry: KnownError) -> list[re.Match[str]]:
@@ -326,10 +332,10 @@ def _below(lines: bytes, start: int, entry: KnownError) -> list[re.Match[str]]:
     return found
 
 
-def _when(lines: bytes, start: int) -> float | None:
+def _when(lines: bytes, start: int) -> Stamp | None:
     """Return the time of a line, or of the nearest line before it that has a stamp."""
     for _ in range(_LINES_BEFORE):
-        when = wall_clock(lines[start : start + _STAMP_CHARACTERS].decode(errors="replace"))
+        when = stamp_of(lines[start : start + _STAMP_CHARACTERS].decode(errors="replace"))
         if when is not None or not start:
             return when
         start = lines.rfind(b"\n", 0, start - 1) + 1

@@ -8,7 +8,7 @@ import pytest
 
 from clusterctl.report.known_errors import topic_files
 from clusterctl.report.known_errors.scan import Scan
-from clusterctl.report.known_errors.when import wall_clock
+from clusterctl.report.known_errors.when import stamp_of
 
 ENTRIES = topic_files.load()
 CRASH = "[node1:04221] *** Process received signal ***"
@@ -56,6 +56,27 @@ def test_what_came_before_or_hours_apart_or_has_no_stamp_is_no_consequence() -> 
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "is_before"),
+    [
+        ("2026-11-21T08:10:00+0100", "2026-11-21T07:10:05Z", True),
+        ("2026-11-21T08:10:00+01:00", "2026-11-21T08:10:05Z", False),
+        ("2026-11-21T02:10:00-05:00", "2026-11-21T07:10:05.5+00:00", True),
+        # One of them has no zone: both clocks are taken to show one time.
+        ("2026-11-21T08:10:00+0100", "2026-11-21 08:10:05", True),
+        # No year, or one: a new year lies between.
+        ("Dec 31 23:59:58", "Jan  1 00:00:03", True),
+        ("Jan  1 00:00:03", "Dec 31 23:59:58", False),
+        ("2026-12-31 23:59:58", "[E101 00:00:03.1", True),
+    ],
+)
+def test_zones_and_a_new_year_do_not_turn_a_cause_into_a_consequence(
+    first: str, second: str, is_before: bool
+) -> None:
+    found = roles(f"{second} x\n{TIMEOUT}\n", f"{first} rank 3\n{OOM}\n")
+    assert (("torch-collective-timeout", "consequence") in found) == is_before
+
+
+@pytest.mark.parametrize(
     ("line", "clock"),
     [
         ("2026-11-21T07:10:00.5 x", "07:10:00.5"),
@@ -71,9 +92,9 @@ def test_what_came_before_or_hours_apart_or_has_no_stamp_is_no_consequence() -> 
     ],
 )
 def test_stamps_are_read_in_the_forms_of_the_programs(line: str, clock: str | None) -> None:
-    seconds = wall_clock(line)
-    base = wall_clock("2026-11-21 00:00:00")
-    assert base is not None
+    stamp, start = stamp_of(line), stamp_of("2026-11-21 00:00:00")
+    assert start is not None
+    seconds, base = stamp and stamp.seconds, start.seconds
     if line.startswith("[rank0]:[E321"):
         assert seconds is not None and seconds < base
     elif clock is None:
