@@ -106,8 +106,24 @@ class VariantPoint(Sparse):
         return self.samples_per_s.median / self.np
 
 
+class Energy(Part):
+    """The joules of all GPUs of a launch for one step of a training, or for 10^9 bytes of a sweep's messages.
+
+    They are the growth of NVML's energy counters over the timed windows of a training, or over a whole sweep with its
+    warm-ups and checks. ``joules`` None: not available, for the ``reason``.
+    """
+
+    np: int
+    per: Literal["step", "GB"]
+    joules: Spread | None
+    reason: str | None
+
+
 class VariantResult(Part):
-    """One variant: its settings, its number of repeats, its figures, their keys, and the proof of one repeat."""
+    """One variant: its settings, its number of repeats, its figures, their keys, and the proof of one repeat.
+
+    ``energy`` has an entry for each number of ranks.
+    """
 
     name: str
     library: str | None
@@ -115,6 +131,7 @@ class VariantResult(Part):
     repeats: int
     rows: tuple[VariantRow, ...] = ()
     points: tuple[VariantPoint, ...] = ()
+    energy: tuple[Energy, ...] = ()
     keys: dict[str, dict[str, str]] = Field(default_factory=dict)
     proof: Proof = Proof()
 

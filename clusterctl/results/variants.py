@@ -5,11 +5,15 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
+from clusterctl.benchmarks import energy
 from clusterctl.benchmarks.base import FaultKind
+from clusterctl.benchmarks.energy import GpuEnergy
 from clusterctl.benchmarks.perf_output import Half, Row
 from clusterctl.benchmarks.scaling import Point, between_nodes, efficiencies
 from clusterctl.documents.bench import (
+    Energy,
     Spread,
     VariantHalf,
     VariantPoint,
@@ -20,6 +24,7 @@ from clusterctl.documents.evidence import Calls
 from clusterctl.documents.proof import HardwareHealth, Proof
 from clusterctl.launch.measured import Interleaved, Measured, Repeated
 from clusterctl.results import noise, proofs
+from clusterctl.trust import usage
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -57,7 +62,7 @@ def _refused(variant: VariantResult, one: Repeated) -> VariantResult:
     if not reasons:
         return variant
     proof = variant.proof.model_copy(update={"refused": reasons[0]})
-    return variant.model_copy(update={"rows": (), "points": (), "proof": proof})
+    return variant.model_copy(update={"rows": (), "points": (), "energy": (), "proof": proof})
 
 
 def _comparable(variant: VariantResult, first: VariantResult) -> VariantResult:
@@ -142,6 +147,7 @@ def _variant(one: Repeated, first: VariantResult | None, in_graphs: frozenset[in
         repeats=len(one.runs),
         rows=rows,
         points=_points(one.runs, first),
+        energy=_energy(one.runs),
         keys=evidence[0].keys or {},
         proof=_proof(one.runs[0], evidence, rows),
     )
@@ -277,6 +283,33 @@ def _points(runs: Sequence[Measured], first: VariantResult | None) -> tuple[Vari
             )
         )
     return tuple(found)
+
+
+def _energy(runs: Sequence[Measured]) -> tuple[Energy, ...]:
+    """Return the energy per GB of a sweep, or per step at each number of ranks of a training."""
+    sweep = runs[0].sweep
+    if sweep is not None:
+        if not sweep.rows:
+            return ()
+        reports = [[one.energy for one in run.usage] for run in runs]
+        return (_of_repeats(len(runs[0].ranks), "GB", reports),)
+    found = []
+    for np in (entry.point.np for entry in runs[0].points):
+        same = [one.run for run in runs for one in run.points if one.point.np == np]
+        reports = [[one.energy for one in usage.of_reports(run.usage)] for run in same]
+        found.append(_of_repeats(np, "step", reports))
+    return tuple(found)
+
+
+def _of_repeats(np: int, per: Literal["step", "GB"], repeats: Sequence[Sequence[GpuEnergy | str]]) -> Energy:
+    """Return the energy over the repeats, each with the reports of all ranks; ``np`` 0: no rank reported."""
+    units = [energy.per_unit(one) for one in repeats]
+    reason = next((one for one in units if isinstance(one, str)), None)
+    if reason is not None:
+        return Energy(np=np, per=per, joules=None, reason=reason)
+    scale = 1e9 if per == "GB" else 1.0
+    joules = spread([one * scale for one in units if not isinstance(one, str)])
+    return Energy(np=np, per=per, joules=joules, reason=None)
 
 
 def _relative(one: float | None, other: float | None) -> float | None:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from clusterctl.benchmarks import cpu_quota
+from clusterctl.benchmarks import cpu_quota, energy
 from clusterctl.benchmarks.cpu_quota import RankQuotas
+from clusterctl.benchmarks.energy import GpuEnergy
 from clusterctl.documents.evidence import Calls
 from clusterctl.foreign import NotUnderstood, json_value, lines
 from clusterctl.visible import one_line_texts
@@ -49,6 +50,8 @@ class RankUsage:
     """The mapped files of the library of others that the launch asked for."""
     quotas: RankQuotas | None = None
     """The CPU quotas of the rank, and how long they stopped it."""
+    energy: GpuEnergy | str = energy.NOT_READ
+    """The energy of the rank's GPU, or why it is not available."""
 
 
 def of_table(text: str) -> tuple[RankUsage, ...]:
@@ -83,6 +86,7 @@ def _usage(rank: int, report: Mapping[str, Any]) -> RankUsage:
         _counts(report.get("mechanisms")),
         tuple(filter(None, map(_file, _list(report.get("files"))))),
         cpu_quota.of_report(report.get("cpu_quota")),
+        energy.of_report(report.get("energy")),
     )
 
 

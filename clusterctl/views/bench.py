@@ -9,9 +9,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
+from clusterctl.benchmarks.energy import NOT_READ
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.documents.bench import (
     BenchResult,
+    Energy,
     VariantHalf,
     VariantPoint,
     VariantResult,
@@ -28,6 +30,7 @@ from clusterctl.report.view import Block, Case, CaseEnd, Metric, Suite, Tile, To
 from clusterctl.results.record import Record, Summary, key_text
 from clusterctl.views import bench_page, bench_table
 from clusterctl.wording import counted
+from clusterctl.workloads.device.sensors import NO_GPU
 from clusterctl.workloads.shared_gpu import TIME_SLICES
 
 COLUMNS = (
@@ -36,6 +39,7 @@ COLUMNS = (
     *("samples_per_s", "samples_per_s_per_rank", "efficiency", "key"),
     *("in_place_time_us", "in_place_algbw_gbps", "in_place_busbw_gbps", "avg_busbw_gbps"),
     *("variant", "efficiency_between_nodes", "loss_first", "loss", "ratio", "calls_us"),
+    *("joules_per_gb", "joules_per_step"),
 )
 """The columns of the lines, for CSV."""
 Form = Literal["csv", "junit", "prometheus"]
@@ -53,6 +57,8 @@ _METRICS = {
         "Throughput divided by the throughput of one node with as many ranks per node, and by the number of nodes."
     ),
     "clusterctl_bench_loss": "Loss of the last step of a training, the mean of all ranks.",
+    "clusterctl_bench_energy_per_byte_joules": "Energy of all GPUs per byte of the messages of a collective's sweep.",
+    "clusterctl_bench_energy_per_step_joules": "Energy of all GPUs per step of a training.",
 }
 TONES = {"ok": Tone.GOOD, "not-judged": Tone.OPEN, "doubtful": Tone.OPEN}
 MPS_COMMANDS = (
@@ -71,10 +77,10 @@ def view(record: Record, *, for_page: bool = False) -> View:
     result, summary = record.result, record.summary
     several = len(result.variants) > 1
     head, figures, proof = _blocks(result)
-    turns = _time_slices(result)
-    blocks: tuple[Block, ...] = (turns, head, figures, proof)
+    turns, energy = _time_slices(result), _energy(result)
+    blocks: tuple[Block, ...] = (turns, head, figures, energy, proof)
     if for_page:
-        blocks = (turns, head, *bench_page.above(record), figures, *bench_page.below(record), proof)
+        blocks = (turns, head, *bench_page.above(record), figures, energy, *bench_page.below(record), proof)
     labels = _labels(record, result.variants[0].key if result.variants else {})
     return View(
         title=_title(record),
@@ -175,6 +181,27 @@ def _blocks(result: BenchResult) -> tuple[Block, Block, Block]:
         lines += trust_lines.lines(result.proof)
     proof = Block("", lines=tuple(lines), on_page=False)
     return Block("", lines=tuple(head), on_page=False), found, proof
+
+
+def _energy(result: BenchResult) -> Block:
+    """Return the energy per GB or per step, or why it is not available; a terminal leaves out what no rank can read."""
+    lines = [
+        f"{f'{one.name}: ' if len(result.variants) > 1 else ''}{_energy_line(entry)}"
+        if entry.joules
+        else _energy_line(entry)
+        for one in result.variants
+        for entry in one.energy
+    ]
+    unreadable = all(entry.reason in (NO_GPU, NOT_READ) for one in result.variants for entry in one.energy)
+    return Block("", lines=tuple(dict.fromkeys(lines)), on_terminal=not unreadable)
+
+
+def _energy_line(entry: Energy) -> str:
+    if entry.joules is None:
+        return f"energy per {entry.per}: not available ({entry.reason})"
+    found = entry.joules
+    spread = f" ({found.least:.4g}-{found.greatest:.4g})" if found.bounds else ""
+    return f"energy: {found.median:.4g} J per {entry.per}{spread}, all GPUs of {counted(entry.np, 'rank')}"
 
 
 def _time_slices(result: BenchResult) -> Block:
@@ -291,7 +318,7 @@ def _cases(record: Record) -> Iterator[Case]:
         return
     if summary.status == "ok":
         told = f"best: {figure(summary)} on {summary.hardware or 'unknown hardware'}"
-        yield Case(what, told=told)
+        yield Case(what, told="\n".join([told, *_energy(record.result).lines]))
     else:
         # The faults of its hardware, and the baseline that it missed.
         said = trust_lines.lines(Proof(health=proof.health, baseline=proof.baseline))
@@ -345,13 +372,22 @@ def _figures_of(
         yield "busbw_bytes_per_second", here, None if busbw is None else busbw.median * 1e9
         yield "time_seconds", here, row.time_us.median / 1e6
         yield "calls_seconds", here, None if row.calls_us is None else row.calls_us.median / 1e6
+    if one.rows and (spent := _joules(one, "GB")):
+        yield "energy_per_byte_joules", labels, spent / 1e9
     for point in one.points:
         np = str(point.np)
         here = {**_labels(record, one.keys.get(np) or {"np": np, "nodes": str(point.nodes)}), **own}
+        yield "energy_per_step_joules", here, _joules(one, "step", point.np)
         yield "samples_per_second", here, point.samples_per_s.median
         yield "efficiency_ratio", here, point.efficiency
         yield "efficiency_between_nodes_ratio", here, point.efficiency_between_nodes
         yield "loss", here, point.loss
+
+
+def _joules(one: VariantResult, per: Literal["GB", "step"], np: int | None = None) -> float | None:
+    """Return the joules per GB or per step, the median of the repeats; ``np`` None: of any number of ranks."""
+    found = (entry.joules for entry in one.energy if entry.per == per and np in (None, entry.np))
+    return next((joules.median for joules in found if joules), None)
 
 
 def _name(result: BenchResult, one: VariantResult) -> str | None:
@@ -372,8 +408,11 @@ def _lines(record: Record) -> Iterator[dict[str, object]]:
             average = {"avg_busbw_gbps": result.avg_busbw_gbps} if number == 0 else {}
             columns: dict[str, object] = {"size_bytes": row.size_bytes, "wrong": row.wrong}
             columns |= {"calls_us": row.calls_us.median} if row.calls_us else {}
+            columns |= {"joules_per_gb": _joules(one, "GB")}
             yield {**own, **columns, **_half(row), **half, **average, **_ratio(result, row)}
-        yield from ({**own, **_point(point), **_ratio(result, point)} for point in one.points)
+        for point in one.points:
+            spent = {"joules_per_step": _joules(one, "step", point.np)}
+            yield {**own, **_point(point), **spent, **_ratio(result, point)}
 
 
 def _half(half: VariantRow | VariantHalf | None) -> dict[str, float]:

@@ -17,6 +17,7 @@ _MEMBERS = (
     "binding",
     "cpu_quota",
     "data_parallel",
+    "energy",
     "foreign_library",
     "image_task",
     "llama",

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import collectives, entry, neighbours, places, rank_values, ranks, usage
+from clusterctl.workloads import collectives, energy, entry, neighbours, places, rank_values, ranks, usage
 from clusterctl.workloads.exchange import TorchGather
 from clusterctl.workloads.shared_gpu import TIME_SLICES
 
@@ -177,6 +177,11 @@ def can_be_captured(backend: str, device: torch.device, shared: str | None) -> b
     return backend == "nccl" or (backend == "ccore" and ranks.moves_by_kernels_alone())
 
 
+def calls_timed(iters: int, starts: Sequence[bool]) -> int:
+    """Return how often ``time_calls`` runs a call, one by one (False) and as a graph (True)."""
+    return sum(iters * (1 + _REPLAYS if graph else 1) for graph in starts)
+
+
 def fair_us(times_us: Sequence[float], size: int) -> float:
     """Return the time to report (us), from the calls one by one and, if measured, from a graph.
 
@@ -295,24 +300,26 @@ def means_of_ranks(times_us: Sequence[float], device: torch.device) -> list[floa
     return (means / dist.get_world_size()).tolist()
 
 
-def chosen_backend(arguments: argparse.Namespace, place: places.Place, device: torch.device) -> str:
-    """Return the backend, and set what it needs for CUDA graphs; raise RankError for a hypercube of 3 ranks."""
+def prepare(arguments: argparse.Namespace, place: places.Place) -> tuple[torch.device, str, str | None]:
+    """Return this rank's device and backend, and how it shares its GPU; raise RankError for a hypercube of 3 ranks.
+
+    Called before the ranks join, because libraries read their settings when they start.
+    """
+    device = ranks.choose_device(place, arguments.device)
+    if device.type == "cpu":
+        ranks.use_own_cores(place)
     backend: str = arguments.backend or ("nccl" if device.type == "cuda" else "gloo")
     if arguments.name == "hypercube" and place.world_size & (place.world_size - 1):
         raise places.RankError(f"a hypercube needs 2, 4, 8, ... ranks, not {place.world_size}")
     if backend == "nccl" and arguments.cudagraph != "0":
         # Mixing graph launches with other calls costs NCCL 3 us or more per call; nothing else runs here.
         os.environ.setdefault("NCCL_GRAPH_MIXING_SUPPORT", "0")
-    return backend
+    return device, backend, ranks.sharing(place, backend, device)
 
 
 def run(arguments: argparse.Namespace, place: places.Place) -> int:
     """Sweep the sizes on this rank; rank 0 prints; return 1 if an element was wrong, else 0."""
-    device = ranks.choose_device(place, arguments.device)
-    if device.type == "cpu":
-        ranks.use_own_cores(place)
-    backend = chosen_backend(arguments, place, device)
-    shared = ranks.sharing(place, backend, device)
+    device, backend, shared = prepare(arguments, place)
     ranks.join(place, backend, device, arguments.timeout + 30.0)
     gathered = gather_places(place, device)
     used = usage.Usage(backend, joined=True)
@@ -327,8 +334,9 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
     factor = chosen.bus_factor(place.world_size)
     unit = torch.empty((), dtype=dtype).element_size() * (place.world_size if chosen.split else 1)
     bandwidths: list[float] = []
-    wrong_total = 0
-    capturable = False
+    wrong_total, moved_bytes, capturable = 0, 0, False
+    meter = energy.EnergyMeter(device)
+    meter.begin()
     wanted = sizes(arguments.minbytes, arguments.maxbytes, arguments.stepfactor)
     for index, count in enumerate(counts(wanted, unit)):
         size = count * unit
@@ -342,14 +350,16 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
         used.skip()
         if device.type == "cpu":
             dist.barrier()
+        starts = graphs(arguments.cudagraph, size, device, capturable=capturable)
         elapsed = [
             time_calls(
                 lambda made=buffers: chosen.call(made),  # type: ignore[misc]
                 arguments.iters, device, graph=graph,
             )
-            for graph in graphs(arguments.cudagraph, size, device, capturable=capturable)
+            for graph in starts
         ]  # fmt: skip
         used.look()
+        moved_bytes += size * (max(1, arguments.warmup_iters) + calls_timed(arguments.iters, starts))
         times_us = means_of_ranks(elapsed, device)
         time_us = fair_us(times_us, size)
         algbw = size / time_us / 1e3
@@ -359,6 +369,7 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
         say(row(arguments, chosen, size, count, (time_us, algbw, algbw * factor), wrong))
         if len(times_us) > 1:
             say(calls_line(size, times_us))
+    used.energy = meter.report(moved_bytes)
     say(f"# Out of bounds values : {wrong_total} {'FAILED' if wrong_total else 'OK'}")
     say(f"# Avg bus bandwidth    : {sum(bandwidths) / len(bandwidths):g}\n#")
     say("\n".join(library_lines(backend, device, used)))

@@ -44,6 +44,12 @@ def device_name(device: torch.device) -> str:
     return "cpu"
 
 
+def uuid_of(device: torch.device) -> str | None:
+    """Return the UUID of a GPU as NVIDIA writes it; None if this torch does not report it."""
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+    return None if uuid is None else f"GPU-{uuid}"
+
+
 def use_own_cores(place: Place) -> int:
     """Set torch to OMP_NUM_THREADS threads, else to this rank's share of the node's cores; return their number."""
     asked = os.environ.get("OMP_NUM_THREADS", "")

@@ -11,6 +11,8 @@ import math
 import os
 import statistics
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from clusterctl.workloads import (
     bert,
     binding,
     data_parallel,
+    energy,
     entry,
     places,
     ranks,
@@ -145,7 +148,17 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
                 "window", rank=0, number=number, windows=windows.count, samples_per_s=rate, sample=task.sample
             )
 
-    found = measure(trainer, windows, report, used.watching)
+    meter = energy.EnergyMeter(device)
+
+    @contextmanager
+    def warming_up() -> Iterator[None]:
+        """Count the operations of the warm-up, and read the energy counter when it has ended."""
+        with used.watching():
+            yield
+        meter.begin()
+
+    found = measure(trainer, windows, report, warming_up)
+    used.energy = meter.report(windows.count * windows.steps)
     last_loss = found.losses[-1]
     if not (math.isfinite(found.loss_first) and math.isfinite(last_loss)):
         records.emit("failure", rank=place.rank, host=place.host, reason="nan-loss", loss=str(last_loss))

@@ -37,6 +37,8 @@ class Usage:
         self._quota = CpuQuota()
         self.mechanisms: dict[str, int] = {}
         """How often each mechanism of the program itself was used."""
+        self.energy: dict[str, Any] = {}
+        """The report of an :class:`~clusterctl.workloads.energy.EnergyMeter`."""
         if self._backend == "ccore":
             # An older collective_core has no recorder; its settings then stay unproven.
             make = getattr(importlib.import_module(package), "usage_recorder", None)
@@ -80,6 +82,7 @@ class Usage:
             "mechanisms": self.mechanisms,
             "files": foreign_library.files(),
             "cpu_quota": self._quota.report(),
+            "energy": self.energy,
         }
         if self._recorder is None:
             reported_by = self._backend if self._backend != "ccore" else "none"

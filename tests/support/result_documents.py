@@ -39,9 +39,19 @@ def measured_collective(case=H200_NP4, *, faults=(), library="nccl", **settings)
 
 
 def training(
-    points, *, run="20261120T093000Z-bench-beef", ranks_per_node=8, faults=(), node="gpu{:02d}", **settings
+    points,
+    *,
+    run="20261120T093000Z-bench-beef",
+    ranks_per_node=8,
+    faults=(),
+    node="gpu{:02d}",
+    joules=0,
+    **settings,
 ):
-    """Return the record of a training; ``points`` are its points, each the images per second of its ranks."""
+    """Return the record of a training; ``points`` are its points, each the images per second of its ranks.
+
+    ``joules``: the energy that each GPU used for a step; 0: the GPUs have no energy counter.
+    """
     entries = []
     for rates in points:
         np = len(rates)
@@ -59,7 +69,19 @@ def training(
         }
         used |= {"image_size": 224, "device": "cuda:0", "torch": "2.13.0+cu130"}
         libraries = ("nccl 2.28.3 /usr/lib/libnccl.so.2",) if np > 1 else ()
-        outcome = TrainingRun(proof, found, used, libraries, ())
+        spent = {"before_mj": 0, "after_mj": joules * 100 * 1000, "elapsed_s": 9.0, "work": 100}
+        usage = tuple(
+            (
+                r,
+                {
+                    "energy": {"gpu": f"GPU-{r}", **spent}
+                    if joules
+                    else {"reason": "this GPU has no energy counter"}
+                },
+            )
+            for r in range(np)
+        )
+        outcome = TrainingRun(proof, found, used, libraries, (), usage=usage)
         nodes = len({rank.host for rank in proof})
         entries.append(TrainingPoint(Point(np, nodes, sum(rates), max(rates) * 0.004), outcome))
     last = entries[-1].run

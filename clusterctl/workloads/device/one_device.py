@@ -19,6 +19,7 @@ from clusterctl.workloads.device import copies, gemm, overlap, pattern, sustaine
 from clusterctl.workloads.device.measured import DeviceMeasured
 from clusterctl.workloads.device.sensors import CpuSensors, NvidiaSensors, Sensors
 from clusterctl.workloads.device.timing import CPU_EFFORT, GPU_BURSTS, GPU_EFFORT
+from clusterctl.workloads.ranks import uuid_of
 
 ROWS = ("gemm", "hbm", "host-link", "pattern", "sdc", "training", "sustained")
 """The rows of one device, in the order in which they run."""
@@ -43,12 +44,6 @@ class DeviceRequest:
 def devices(kind: str, indices: Sequence[int]) -> list[torch.device]:
     """Return the devices with these indices; on a CPU all of them are this CPU."""
     return [torch.device("cuda", index) if kind == "cuda" else torch.device("cpu") for index in indices]
-
-
-def uuid_of(device: torch.device) -> str | None:
-    """Return the UUID of a GPU as NVIDIA writes it; None if this torch does not report it."""
-    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
-    return None if uuid is None else f"GPU-{uuid}"
 
 
 def pci_of(device: torch.device) -> str | None:

@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 LIBRARY = "libnvidia-ml.so.1"
+NO_GPU = "the ranks use no GPU"
+"""Why ranks on CPUs have no energy."""
 # nvml.h: NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU, NVML_FI_DEV_MEMORY_TEMP, NVML_VALUE_TYPE_UNSIGNED_INT.
 _CLOCK_SM, _CLOCK_MEMORY, _TEMPERATURE_GPU, _MEMORY_TEMPERATURE, _UNSIGNED = 1, 2, 0, 82, 1
 _INSUFFICIENT_SIZE = 7
+_NO_ENERGY = {
+    -1: "this driver's NVML has no energy counter",
+    3: "this GPU has no energy counter",
+    4: "no permission to read the energy counter",
+}
+"""Why there is no energy, by the code of ``_call`` (nvml.h: NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_NO_PERMISSION)."""
 # nvmlClocksEventReasons of nvml.h.
 REASONS = {
     0x1: "idle",
@@ -99,6 +107,14 @@ class NvidiaSensors:
         count = ctypes.c_uint(0)
         code = self._call("nvmlDeviceGetComputeRunningProcesses_v3", ctypes.byref(count), None)
         return count.value if code in (0, _INSUFFICIENT_SIZE) else None
+
+    def energy_mj(self) -> int:
+        """Return the energy since the driver was loaded, in millijoules; raise OSError with the reason for none."""
+        value = ctypes.c_ulonglong()
+        code = self._call("nvmlDeviceGetTotalEnergyConsumption", ctypes.byref(value))
+        if code != 0:
+            raise OSError(_NO_ENERGY.get(code, f"NVML did not return the energy counter (error {code})"))
+        return value.value
 
     def sample(self) -> Sample:
         """Return clocks in MHz, power in W, temperatures in degrees Celsius, and throttle reasons."""

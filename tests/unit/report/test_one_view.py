@@ -35,13 +35,15 @@ def repeated(run: str) -> Record:
             )
             for size, time in sizes
         ]  # fmt: skip
-        variants.append(bench_documents.variant(name, rows=rows, repeats=3, library=name))
+        joules = bench_documents.spread(*(0.8125 * by * off for off in OFF))
+        spent = [{"np": 4, "per": "GB", "joules": joules, "reason": None}]
+        variants.append(bench_documents.variant(name, rows=rows, repeats=3, library=name, energy=spent))
     return from_document(bench_documents.document(run, *variants))
 
 
 RECORDS = {
     "a sweep": lambda run: collective(run=run),
-    "a training": lambda run: slow_rank_training(run=run),
+    "a training": lambda run: slow_rank_training(run=run, joules=105),
     "repeated variants": repeated,
 }
 
@@ -126,3 +128,38 @@ def test_junit_has_the_best_figure_of_csv(shown: tuple[Record, Path]) -> None:
     best = max(float(line[column]) for line in lines(record) if line["variant"] == first)
     told = re.search(r"best: ([\d.]+) ", bench_views.junit(record))
     assert told is not None and float(told[1]) == pytest.approx(best, rel=1e-3)
+
+
+def energies(record: Record) -> dict[tuple[str, str], float]:
+    """Return the joules per GB of each variant, or per step at each number of ranks, as CSV has them."""
+    names = ("joules_per_gb", "joules_per_step")
+    return {
+        (line["variant"], line["np"] if line[name] and name == "joules_per_step" else ""): float(line[name])
+        for line in lines(record)
+        for name in names
+        if line[name]
+    }
+
+
+def test_every_form_shows_the_same_energy(
+    shown: tuple[Record, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, runs = shown
+    listing.show(record.summary.run, runs)
+    texts = [capsys.readouterr().out, bench_views.page(record), bench_views.junit(record)]
+    found = energies(record)
+    if not found:
+        reason = "energy per GB: not available (the measured program does not read NVML's energy counter)"
+        said = [reason.replace("'", "") in re.sub("'|&#39;|&apos;", "", text) for text in texts]
+        assert said == [False, True, True]  # a terminal leaves out what the program cannot read
+    for joules in found.values():
+        assert all(f"energy: {joules:.4g} J per " in text for text in texts), joules
+    monitored = [
+        sample.value * (1e9 if "byte" in family.name else 1.0)
+        for family in text_string_to_metric_families(bench_views.prometheus(record))
+        for sample in (family.samples if "energy" in family.name else ())
+    ]
+    assert sorted(monitored) == pytest.approx(sorted(found.values()))
+    assert (
+        len(found) == {"all_reduce": 2 * (record.result.repeats > 1), "resnet50": 4}[record.result.benchmark]
+    )

@@ -12,7 +12,9 @@ import warm_python
 
 from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.collective import COLLECTIVES
+from clusterctl.trust import usage
 from clusterctl.workloads import collective_perf, collectives, places
+from clusterctl.workloads.device.sensors import NO_GPU
 from clusterctl.workloads.shared_gpu import TIME_SLICES
 
 
@@ -37,6 +39,7 @@ def test_its_output_reads_as_nccl_tests():
     assert len(sweep.ranks) == 1
     assert sweep.faults == ()
     assert any(line.startswith("Library gloo") for line in sweep.libraries)
+    assert [one.energy for one in usage.of_table(done.stdout)] == [NO_GPU]
 
 
 @pytest.mark.parametrize("name", sorted(collectives.ALL))

@@ -10,7 +10,8 @@ import pytest
 import torch
 import warm_python
 
-from clusterctl.workloads import records
+from clusterctl.benchmarks.energy import GpuEnergy, of_report
+from clusterctl.workloads import energy, records
 from clusterctl.workloads.archive import build
 from clusterctl.workloads.device import copies, gemm, one_device, pattern, perf, sensors, sustained, twice
 from clusterctl.workloads.device.timing import CPU_EFFORT
@@ -18,6 +19,7 @@ from clusterctl.workloads.device.timing import CPU_EFFORT
 CPU = torch.device("cpu")
 SHORT = ("--device", "cpu", "--types", "fp32", "--sdc-s", "0", "--sustained-s", "0.2")
 NVML = r"""
+#include <stdlib.h>
 #include <string.h>
 typedef struct { unsigned field, scope; long long at, latency; unsigned type, code; unsigned long long value; } Field;
 int nvmlInit_v2(void) { return 0; }
@@ -36,6 +38,13 @@ int nvmlDeviceGetFieldValues(void *h, int n, Field *f) {
     return 0;
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void *h, unsigned *n, void *p) { (void)h; (void)p; *n = 2; return 7; }
+/* NVML_ENERGY: the counter in mJ, or "error" and the code to return. */
+int nvmlDeviceGetTotalEnergyConsumption(void *h, unsigned long long *v) {
+    const char *told = getenv("NVML_ENERGY");
+    (void)h;
+    *v = strtoull(told, NULL, 10);
+    return strncmp(told, "error", 5) ? 0 : atoi(told + 5);
+}
 int nvmlSystemGetDriverVersion(char *text, unsigned length) { strncpy(text, "570.86", length); return 0; }
 """
 
@@ -194,12 +203,18 @@ def test_the_load_is_summed_up_without_the_seconds_in_which_it_settles():
     assert "temperature" not in found
 
 
-def test_sensors_are_read_from_the_library_and_what_it_does_not_report_is_left_out(tmp_path):
-    (tmp_path / "nvml.c").write_text(NVML)
-    library = str(tmp_path / "libnvml.so")
-    subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-o", library, str(tmp_path / "nvml.c")], check=True, timeout=60
-    )
+@pytest.fixture(scope="module")
+def nvml(tmp_path_factory):
+    """Return the path of a library with NVML's functions for one GPU."""
+    folder = tmp_path_factory.mktemp("nvml")
+    (folder / "nvml.c").write_text(NVML)
+    library = str(folder / "libnvml.so")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, str(folder / "nvml.c")], check=True, timeout=60)
+    return library
+
+
+def test_sensors_are_read_from_the_library_and_what_it_does_not_report_is_left_out(nvml, tmp_path):
+    library = nvml
     gpu = sensors.NvidiaSensors("GPU-a", library)
     assert gpu.sample() == {
         "clock_mhz": 1755, "memory_clock_mhz": 3201, "power_w": 698.5, "memory_temperature_c": 77,
@@ -214,3 +229,42 @@ def test_sensors_are_read_from_the_library_and_what_it_does_not_report_is_left_o
         sensors.NvidiaSensors("GPU-b", library)
     with pytest.raises(OSError, match="absent"):
         sensors.NvidiaSensors("GPU-a", str(tmp_path / "absent.so"))
+
+
+def metered(library, before, after, monkeypatch):
+    """Return the report of a meter on the GPU of the stand-in NVML, whose counter has these two values."""
+    monkeypatch.setattr(energy, "uuid_of", lambda _: "GPU-a")
+    monkeypatch.setenv("NVML_ENERGY", before)
+    meter = energy.EnergyMeter(torch.device("cuda", 0), library)
+    meter.begin()
+    monkeypatch.setenv("NVML_ENERGY", after)
+    return meter.report(40)
+
+
+def test_the_energy_of_a_run_is_the_growth_of_the_counter(nvml, monkeypatch):
+    report = metered(nvml, "7000000000001", "7000000812001", monkeypatch)
+    assert report["elapsed_s"] >= 0
+    found = of_report({**report, "elapsed_s": 2.5})
+    assert found == GpuEnergy("GPU-a", 812.0, 2.5, 40.0)
+    assert "energy counter needs 1 s" in of_report({**report, "elapsed_s": 0.2})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("error 3", "error 3", "this GPU has no energy counter"),
+        ("error 4", "error 4", "no permission to read the energy counter"),
+        ("12", "error 15", "NVML did not return the energy counter (error 15)"),
+        ("5000", "4999", "the energy counter of a GPU went back during the run"),
+    ],
+)
+def test_an_energy_that_is_not_available_has_its_reason(nvml, monkeypatch, before, after, reason):
+    assert of_report(metered(nvml, before, after, monkeypatch)) == reason
+
+
+def test_a_library_without_the_counter_or_no_library_is_a_reason(tmp_path, monkeypatch):
+    assert "absent.so" in of_report(metered(str(tmp_path / "absent.so"), "1", "2", monkeypatch))
+    (tmp_path / "old.c").write_text(NVML.replace("nvmlDeviceGetTotalEnergyConsumption", "of_a_later_driver"))
+    old = str(tmp_path / "old.so")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", old, str(tmp_path / "old.c")], check=True, timeout=60)
+    assert of_report(metered(old, "1", "2", monkeypatch)) == "this driver's NVML has no energy counter"
