@@ -121,7 +121,7 @@ def launched(launcher: str, size: int, tier_unavailable: Callable[[str], None]) 
 
 
 SCRIPT = str(PROGRAMS / "horovod_mnist.py")
-BY_MODULE = (sys.executable, "-m", "collective_core.horovod.alias", SCRIPT, "--epochs", "3")
+BY_MODULE = (sys.executable, "-m", "collective_core.run", SCRIPT, "--epochs", "3")
 # The entry point is called by hand, as an installed wheel has it called at the end of `import torch`.
 AFTER_TORCH = f"""
 import runpy, sys, torch
@@ -141,7 +141,7 @@ AS_LIGHTCC_DOCUMENTS = {
 
 @pytest.mark.parametrize(
     ("launcher", "command", "given"),
-    [("mpirun", BY_MODULE, AS_LIGHTCC_DOCUMENTS), ("torchrun", BY_TORCH, {"CCORE_HOROVOD_ALIAS": "1"})],
+    [("mpirun", BY_MODULE, AS_LIGHTCC_DOCUMENTS), ("torchrun", BY_TORCH, {"CCORE_RUN": "1"})],
 )
 def test_an_unchanged_script(
     launcher: str,
@@ -156,14 +156,17 @@ def test_an_unchanged_script(
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "size 2 loss" in done.stdout
+    assert re.search(r"collective_core \[\d+\] version .* rank 1 of 2: .* transport", done.stderr), (
+        done.stderr
+    )
     accuracy = float(done.stdout.split("accuracy ")[1].split("%")[0])
     assert accuracy > 90, done.stdout
 
 
 ALIASED = """
 import importlib, sys
-from collective_core.horovod import alias
-alias.install_if_wanted()
+from collective_core import aliases
+aliases.install_if_wanted(of_run=False)
 installed = {installed!r}
 import horovod.torch as hvd
 if installed:
@@ -201,7 +204,7 @@ print("ours")
         ("0", False, 1, "No module named 'horovod'"),
         ("1", True, 0, "the real one"),
         ("force", True, 0, "ours"),
-        ("perhaps", False, 1, "CCORE_HOROVOD_ALIAS=perhaps: expected 0, 1 or force"),
+        ("perhaps", False, 1, "CCORE_ALIAS=perhaps: expected 0 or 1 or force"),
     ],
 )
 def test_the_alias_never_shadows_horovod_unless_forced(
@@ -215,20 +218,8 @@ def test_the_alias_never_shadows_horovod_unless_forced(
     paths = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH", ""))))
     done = subprocess.run(
         (sys.executable, "-c", ALIASED.format(installed=installed and wanted != "force")),
-        env={**os.environ, "CCORE_HOROVOD_ALIAS": wanted, "PYTHONPATH": paths},
+        env={**os.environ, "CCORE_ALIAS": wanted, "PYTHONPATH": paths},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == returncode, done.stdout + done.stderr
     assert says in done.stdout + done.stderr
-
-
-def test_the_runner_says_how_to_use_it() -> None:
-    done = subprocess.run(
-        (sys.executable, "-m", "collective_core.horovod.alias"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "usage: python -m collective_core.horovod.alias" in done.stderr

@@ -165,7 +165,7 @@ VARIABLES: tuple[Variable, ...] = (
         "CCORE_NCCL", Kind.CHOICE, "1",
         "0: libcollective_core_nccl.so leaves every call to NCCL; `all`: it also takes what is not proven, see "
         "[NCCL](nccl.md#what-it-takes); equal on all ranks",
-        (Reader.NCCL,), choices=("0", "1", "all"),
+        (Reader.NCCL, Reader.PYTHON), choices=("0", "1", "all"),
     ),
     Variable(
         "CCORE_NCCL_REPORT", Kind.TEXT, "none",
@@ -318,9 +318,19 @@ VARIABLES: tuple[Variable, ...] = (
         (Reader.PYTHON,), aliases=("AIACC_BUCKET_TUNE_DISABLE",),
     ),
     Variable(
-        "CCORE_HOROVOD_ALIAS", Kind.CHOICE, "0",
-        "after `import torch`, `import horovod.torch` is collective_core's; `force`: also where Horovod is installed",
-        (Reader.HOROVOD,), choices=("0", "1", "force"),
+        "CCORE_RUN", Kind.FLAG, "0",
+        "after `import torch`, serve a script that knows nothing of collective_core, see "
+        "[unchanged scripts](unchanged-scripts.md); `collective_core.run` sets it",
+        (Reader.PYTHON,),
+    ),
+    Variable(
+        "CCORE_FOR_GLOO", Kind.FLAG, "0", "with `CCORE_RUN`: `init_process_group(\"gloo\")` makes a group of `ccore`",
+        (Reader.PYTHON,),
+    ),
+    Variable(
+        "CCORE_ALIAS", Kind.CHOICE, "that of `CCORE_RUN`",
+        "after `import torch`, `horovod.torch`, `torch_accl` and the backend `accl` are collective_core's; `force`: "
+        "also where these packages are installed", (Reader.PYTHON,), choices=("0", "1", "force"),
     ),
     Variable(
         "CCORE_FUSION_BYTES", Kind.BYTES, "26214400",

@@ -12,6 +12,7 @@ from pathlib import Path
 from collective_core.errors import LibraryNotFoundError
 
 LIBRARY_NAME = "libcollective_core.so"
+NCCL_LIBRARY_NAME = "libcollective_core_nccl.so"
 _PACKAGE = Path(__file__).resolve().parent
 HINT = "install collective_core (pip install collective_core), or set CCORE_LIBRARY to a built libcollective_core.so"
 
@@ -23,6 +24,14 @@ def library_path() -> Path:
     if not path.is_file():
         origin = "CCORE_LIBRARY names" if override else "the package has"
         raise LibraryNotFoundError(f"{origin} no library at {path}: {HINT}")
+    return path
+
+
+def nccl_library_path() -> Path:
+    """Return the path of the library in front of NCCL; raises LibraryNotFoundError if it is not built."""
+    path = library_path().parent / NCCL_LIBRARY_NAME
+    if not path.is_file():
+        raise LibraryNotFoundError(f"the package has no library at {path}: {HINT}")
     return path
 
 

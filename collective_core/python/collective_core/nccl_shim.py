@@ -14,21 +14,11 @@ import ctypes
 import json
 import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from collective_core import locations
-from collective_core.errors import LibraryNotFoundError
+from collective_core.locations import nccl_library_path as library_path
 
-LIBRARY_NAME = "libcollective_core_nccl.so"
-
-
-def library_path() -> Path:
-    """Return the path of the library, for LD_PRELOAD; raises LibraryNotFoundError if it is not built."""
-    path = locations.library_path().parent / LIBRARY_NAME
-    if not path.is_file():
-        raise LibraryNotFoundError(f"the package has no library at {path}: {locations.HINT}")
-    return path
+__all__ = ["library_path", "report"]
 
 
 def report() -> dict[str, Any]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import sys
 from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
 
-from collective_core import _lib, affinity, environment
+from collective_core import _lib, affinity, environment, log
 from collective_core.communicator import Communicator
 from collective_core.torch.copies import Copies
 from collective_core.torch.identity import Identity
@@ -134,12 +133,8 @@ def _forget_id(store: Any) -> None:
 
 def _announce(communicator: Communicator) -> None:
     """Log that this backend is the one in use; on stderr when CCORE_DEBUG asks for it."""
-    told = environment.text("CCORE_DEBUG").upper() in {"VERSION", "INFO", "DEBUG", "TRACE"}
-    if told and not _logger.handlers:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(message)s"))
-        _logger.addHandler(handler)
-        _logger.setLevel(logging.INFO)
+    if environment.text("CCORE_DEBUG").upper() in {"VERSION", "INFO", "DEBUG", "TRACE"}:
+        log.show_on_stderr()
     rank, size = communicator.rank, communicator.size
     _logger.info(
         "collective_core %s ccore backend init rank %d/%d host %s transport %s",

@@ -1,4 +1,4 @@
-# ruff: noqa: I001  # torch first, as the alias of CCORE_HOROVOD_ALIAS needs it and as most scripts have it
+# ruff: noqa: I001  # torch first, as CCORE_RUN needs it and as most scripts have it
 """A script as Horovod's users have it: nothing here is of collective_core. Prints its last loss and accuracy.
 
 It learns to tell ten noisy patterns of 8 x 8 pixels apart.

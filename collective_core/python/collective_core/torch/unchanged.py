@@ -1,0 +1,124 @@
+"""What a script that knows nothing of collective_core gets in a process of CCORE_RUN, at the end of `import torch`.
+
+torch's own functions are wrapped, so that calls of the script pass through here. Nothing is wrapped without CCORE_RUN.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import inspect
+import logging
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from collective_core import __version__, environment, log, nccl_plugins
+from collective_core.errors import LibraryNotFoundError
+from collective_core.locations import NCCL_LIBRARY_NAME
+from collective_core.torch import BACKEND_NAME
+
+_RDMA = Path("/sys/class/infiniband")
+_logger = logging.getLogger("collective_core")
+
+
+@functools.cache
+def serve() -> None:
+    """Wrap what this process needs, once, before the script can call anything of torch."""
+    if not environment.text("CCORE_DEBUG"):
+        os.environ["CCORE_DEBUG"] = (
+            "VERSION"  # of every communicator, the line that shows its ranks and transports
+        )
+    log.show_on_stderr()
+    _offer_plugins()
+    _replace("init_process_group", _init_process_group)
+    _replace("monitored_barrier", _monitored_barrier)
+
+
+def _offer_plugins() -> None:
+    """Have NCCL load the plugins, as far as the job has not chosen others: NCCL reads the variables when it starts.
+
+    The net plugin is for nodes without RDMA devices, whose network NCCL serves better itself.
+    """
+    try:
+        offered = nccl_plugins.plugin_environment(net=not (_RDMA.is_dir() and any(_RDMA.iterdir())))
+    except LibraryNotFoundError as error:
+        _logger.warning("NCCL runs without collective_core's plugins: %s", error)
+        return
+    for name, value in offered.items():
+        os.environ.setdefault(name, value)
+
+
+def _replace(name: str, wrap: Callable[..., Any]) -> None:
+    original = getattr(distributed_c10d, name)
+    replacement = functools.wraps(original)(functools.partial(wrap, original))
+    setattr(distributed_c10d, name, replacement)
+    setattr(dist, name, replacement)
+
+
+def _init_process_group(original: Callable[..., Any], *given: Any, **named: Any) -> None:
+    """Make the default group, and log which library serves its calls."""
+    call = inspect.signature(original).bind(*given, **named)
+    asked = str(call.arguments.get("backend") or "").lower()
+    if asked == "gloo" and environment.flag("CCORE_FOR_GLOO", fallback=False):
+        call.arguments["backend"] = BACKEND_NAME
+    original(*call.args, **call.kwargs)
+    used = dist.get_backend()
+    where = f"rank {dist.get_rank()}/{dist.get_world_size()} host {socket.gethostname()}"
+    if used == "nccl":
+        _logger.info("collective_core %s nccl init %s: %s", __version__, where, _nccl_line())
+    elif not hasattr(dist.group.WORLD, "describe"):  # a group of ccore has logged its own line
+        hint = "; --for-gloo or CCORE_FOR_GLOO=1 serves it" if used == "gloo" else ""
+        _logger.info("collective_core %s does not serve backend %s %s%s", __version__, used, where, hint)
+
+
+def _nccl_line() -> str:
+    """Return what of collective_core is in this process beside NCCL; has the calls counted at its end."""
+    net, tuner = (_short(os.environ.get(name, "NCCL's")) for name in ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN"))
+    plugins = f"net plugin {net}, tuner plugin {tuner}"
+    report = _report_of_library()
+    if report is None:
+        return (
+            f"NCCL alone, start with `python -m collective_core.run` to put its library in front; {plugins}"
+        )
+    atexit.register(_log_counts, dist.get_rank(), report)
+    return f"{NCCL_LIBRARY_NAME} in front of NCCL; {plugins}"
+
+
+def _report_of_library() -> Callable[[], dict[str, Any]] | None:
+    """Return what reports the calls; None if the library is not in front of NCCL in this process."""
+    try:
+        from collective_core import nccl_shim
+    except ImportError:
+        return None
+    return nccl_shim.report
+
+
+def _log_counts(rank: int, report: Callable[[], dict[str, Any]]) -> None:
+    functions = report()["functions"].values()
+    taken, passed = (sum(one[kind] for one in functions) for kind in ("taken", "passed"))
+    absent = "" if taken + passed else "; none came through: torch has an NCCL of its own inside"
+    _logger.info(
+        "collective_core %s nccl end rank %d: %d calls taken, %d passed to NCCL%s",
+        __version__, rank, taken, passed, absent,
+    )  # fmt: skip
+
+
+def _short(plugin: str) -> str:
+    return "ccore" if Path(plugin).name == nccl_plugins.LIBRARY_NAME else plugin
+
+
+def _monitored_barrier(
+    original: Callable[..., Any], group: Any = None, timeout: Any = None, wait_all_ranks: bool = False
+) -> None:
+    """Serve a group of ccore too, which torch refuses by its name."""
+    own: Any = dist.group.WORLD if group is None else group
+    if hasattr(own, "monitored_barrier") and dist.get_backend(own) == BACKEND_NAME:
+        own.monitored_barrier(timeout, wait_all_ranks)
+    else:
+        original(group, timeout, wait_all_ranks)
