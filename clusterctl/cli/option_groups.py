@@ -1,11 +1,66 @@
-"""Let a command take its options in groups: frozen dataclasses whose fields are options."""
+"""Let a command take its options in groups: frozen dataclasses whose fields are options.
+
+An option says itself which modes of its command exclude it: ``Annotated[..., typer.Option(...), NotWith("--smoke")]``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from typer.models import OptionInfo
+
+from clusterctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+class NotWith:
+    """Name the modes of a command, by their flags, that an option cannot be combined with."""
+
+    def __init__(self, *modes: str) -> None:
+        self.modes = frozenset(modes)
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Hold a flag that makes a command do something else, what that is, and the options that it allows, for people."""
+
+    flag: str
+    does: str
+    allows: str = ""
+
+    def refuse_excluded(self, *groups: DataclassInstance) -> None:
+        """Raise UsageError if an option that this mode excludes was given; nothing if the mode itself was not."""
+        chosen = [one for group in groups for one in _given(group)]
+        flags = [flag for flag, excluding in chosen if self.flag in excluding]
+        if flags and any(flag == self.flag for flag, _ in chosen):
+            raise UsageError(
+                f"{self.flag} {self.does}, so {', '.join(flags)} cannot be combined with it",
+                hint="leave one of them out" + (f"; {self.flag} allows {self.allows}" if self.allows else ""),
+            )
+
+
+def given(*groups: DataclassInstance) -> list[str]:
+    """Return the flags of the options that differ from their defaults, in the order of the fields."""
+    return [flag for group in groups for flag, _ in _given(group)]
+
+
+def _given(group: DataclassInstance) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the flag of each option that differs from its default, and the modes that exclude it."""
+    hints = get_type_hints(type(group), include_extras=True)
+    for field in fields(group):
+        metadata = hints[field.name].__metadata__
+        # In an Annotated, the first name is where the default would be (typer.utils.get_params_from_function).
+        options = [one for one in metadata if isinstance(one, OptionInfo)]
+        names = [name for one in options for name in (one.default, *(one.param_decls or ()))]
+        long = [name for name in names if isinstance(name, str) and name.startswith("--")]
+        if long and getattr(group, field.name) != field.default:
+            modes = [one.modes for one in metadata if isinstance(one, NotWith)]
+            yield long[-1], frozenset().union(*modes)
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

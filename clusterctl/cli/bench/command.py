@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from clusterctl.cli.bench import run as bench_run
 from clusterctl.cli.bench import smoke as bench_smoke
 from clusterctl.cli.bench import sweeps as bench_sweeps
 from clusterctl.cli.bench import trust as bench_trust
-from clusterctl.cli.bench.request import TIMEOUT_S, build_request
+from clusterctl.cli.bench.request import requests_of
 from clusterctl.cli.option_groups import with_groups
 
 if TYPE_CHECKING:
@@ -54,42 +54,17 @@ def bench(
     """
     from clusterctl.rundir import default_root
 
-    timeout_s = ranks.timeout_s or (bench_smoke.TIMEOUT_S if instead.smoke else TIMEOUT_S)
-    requests = build_request(
-        **asdict(what), **asdict(replace(ranks, timeout_s=timeout_s)), **asdict(sizes), **asdict(iterations),
-        **asdict(training), allow_slow_path=acceptance.allow_slow_path,
-    )  # fmt: skip
+    for mode in options.MODES:
+        mode.refuse_excluded(what, ranks, sizes, iterations, comparison, instead, acceptance, reports)
+    if instead.smoke and ranks.timeout_s is None:
+        ranks = replace(ranks, timeout_s=bench_smoke.TIMEOUT_S)
+    requests = requests_of(
+        what, ranks, sizes, iterations, training, allow_slow_path=acceptance.allow_slow_path
+    )
     report_files.refuse_unwritable(reports.html, reports.junit, reports.csv, reports.prometheus)
     variants, times = bench_compare.chosen(comparison.compare, comparison.repeats, ranks.library)
     bench_compare.require_trainable(requests[0].training, variants)
     bench_output.require_possible(reports.output, requests[0], as_json=as_json, compared=bool(variants))
-    of_a_benchmark = {
-        "--collective": what.collective, "--model": what.model, "--scaling": ranks.scaling,
-        "--compare": comparison.compare, "--repeats": comparison.repeats, "--min-bytes": sizes.min_bytes,
-        "--max-bytes": sizes.max_bytes, "--datatype": sizes.datatype, "--op": sizes.op,
-    }  # fmt: skip
-    of_its_run = {
-        "--step-factor": sizes.step_factor, "--iters": iterations.iters, "--warmup": iterations.warmup,
-        "--html": reports.html, "--csv": reports.csv, "--prometheus": reports.prometheus,
-    }  # fmt: skip
-    baseline = {"--baseline": acceptance.baseline}
-    if instead.smoke:
-        allowed = "-np, --library, --launcher, --timeout, --junit and --json"
-        excluded: dict[str, object] = {**of_a_benchmark, **of_its_run, **baseline}
-        cli.require_alone("--smoke", "has a fixed benchmark", excluded, allowed)
-    if instead.preflight:
-        excluded = {
-            **of_a_benchmark, "--smoke": instead.smoke, **of_its_run, "--junit": reports.junit, **baseline
-        }  # fmt: skip
-        allowed = "-np, --library, --launcher, --map-by and --timeout"
-        cli.require_alone("--preflight", "runs no benchmark", excluded, allowed)
-    if instead.dry_run:
-        excluded = {
-            "--smoke": instead.smoke, "--preflight": instead.preflight, **baseline, "--html": reports.html,
-            "--junit": reports.junit, "--csv": reports.csv, "--prometheus": reports.prometheus,
-            "--output": reports.output is not bench_output.Output.table,
-        }  # fmt: skip
-        cli.require_alone("--dry-run", "measures nothing", excluded)
     runs = runs or default_root(where.inventory)
     known = bench_trust.baseline_of(acceptance.baseline, runs, compared=comparison.compare is not None)
     session = _session(where, fanout, accept_new_host_keys, runs)

@@ -10,6 +10,16 @@ import typer
 
 from clusterctl.cli import options as cli
 from clusterctl.cli.bench.output import Output
+from clusterctl.cli.option_groups import Mode, NotWith
+
+MODES = (
+    Mode("--smoke", "has a fixed benchmark", "-np, --library, --launcher, --timeout, --junit and --json"),
+    Mode("--preflight", "runs no benchmark", "-np, --library, --launcher, --map-by and --timeout"),
+    Mode("--dry-run", "measures nothing"),
+)
+_NOT_FIXED = NotWith("--smoke", "--preflight")
+"""Of options that choose the benchmark."""
+_OF_A_RESULT = NotWith("--smoke", "--preflight", "--dry-run")
 
 
 @dataclass(frozen=True)
@@ -36,12 +46,14 @@ class What:
             help="Measure these collectives, a sweep for each; names as in nccl-tests.",
             show_default="all_reduce",
         ),
+        _NOT_FIXED,
     ] = None
     model: Annotated[
         str | None,
         typer.Option(
             "--model", metavar="MODEL", help="Train resnet50, bert-large, ..., or a torchvision classifier."
         ),
+        _NOT_FIXED,
     ] = None
 
 
@@ -61,6 +73,7 @@ class Ranks:
             help="Numbers of ranks of the scaling curve.",
             show_default="with -np only those; else 1, one full node, and all slots",
         ),
+        _NOT_FIXED,
     ] = None
     library: Annotated[
         str | None,
@@ -128,18 +141,21 @@ class SizeOptions:
             help="Smallest size: 8, 64KiB, 1MB (powers of 1024).",
             show_default="8",
         ),
+        _NOT_FIXED,
     ] = None
     max_bytes: Annotated[
         str | None,
         typer.Option(
             "-e", "--max-bytes", metavar="SIZE", help="Largest size.", show_default="1G, without GPUs 8M"
         ),
+        _NOT_FIXED,
     ] = None
     step_factor: Annotated[
         int | None,
         typer.Option(
             "-f", "--step-factor", min=2, help="Factor between sizes.", show_default="2, without GPUs 4"
         ),
+        _NOT_FIXED,
     ] = None
     datatype: Annotated[
         str | None,
@@ -150,6 +166,7 @@ class SizeOptions:
             help="Types of elements, a sweep for each: float, double, half, bfloat16, int8, uint8, int32, int64, all.",
             show_default="float",
         ),
+        _NOT_FIXED,
     ] = None
     op: Annotated[
         str | None,
@@ -160,6 +177,7 @@ class SizeOptions:
             help="Operators of reductions, a sweep for each: sum, prod, max, min, all, or avg.",
             show_default="sum",
         ),
+        _NOT_FIXED,
     ] = None
 
 
@@ -176,6 +194,7 @@ class Iterations:
             help="Timed iterations per size, or steps per timed window.",
             show_default="20, without GPUs 10; training: 10, without GPUs 2 or 1",
         ),
+        _NOT_FIXED,
     ] = None
     warmup: Annotated[
         int | None,
@@ -186,6 +205,7 @@ class Iterations:
             help="Untimed iterations or steps before the measurement.",
             show_default="5, without GPUs 2; training: 10, without GPUs 1",
         ),
+        _NOT_FIXED,
     ] = None
 
 
@@ -283,12 +303,14 @@ class ComparisonOptions:
             metavar="A,B,..",
             help="Interleaved variants: nccl,ccore or plain,2d,topk or gdr=0,gdr=2 or NAME=VALUE; + joins settings.",
         ),
+        _NOT_FIXED,
     ] = None
     repeats: Annotated[
         int | None,
         typer.Option(
             "--repeats", min=1, help="Number of repeats, interleaved.", show_default="1, with --compare 5"
         ),
+        _NOT_FIXED,
     ] = None
 
 
@@ -299,6 +321,7 @@ class Instead:
     smoke: Annotated[
         bool,
         typer.Option("--smoke", help="For CI: a short checked all_reduce, then a few steps of resnet50."),
+        NotWith("--preflight", "--dry-run"),
     ] = False
     preflight: Annotated[
         bool,
@@ -306,6 +329,7 @@ class Instead:
             "--preflight",
             help="Only check what a launch needs, step by step, and report the first step that fails.",
         ),
+        NotWith("--dry-run"),
     ] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only probe the nodes, and print each command and its files.")
@@ -321,6 +345,7 @@ class Acceptance:
         typer.Option(
             "--baseline", metavar="BASELINE", help="Exit with 1 if figures are below this recorded baseline."
         ),
+        _OF_A_RESULT,
     ] = None
     allow_slow_path: Annotated[
         bool, typer.Option("--allow-slow-path", help="Report a fallback from GPUDirect RDMA without failing.")
@@ -331,14 +356,16 @@ class Acceptance:
 class Reports:
     """Choose the reports and their format."""
 
-    html: cli.HtmlOption = None
-    junit: cli.JunitOption = None
+    html: Annotated[cli.HtmlOption, _OF_A_RESULT] = None
+    junit: Annotated[cli.JunitOption, NotWith("--preflight", "--dry-run")] = None
     csv: Annotated[
         Path | None,
         typer.Option("--csv", metavar="FILE", help="Also write the figures as CSV, for spreadsheets."),
+        _OF_A_RESULT,
     ] = None
-    prometheus: cli.PrometheusOption = None
+    prometheus: Annotated[cli.PrometheusOption, _OF_A_RESULT] = None
     output: Annotated[
         Output,
         typer.Option("--output", help="horovod: the output of Horovod's synthetic benchmark, for scripts."),
+        NotWith("--dry-run"),
     ] = Output.table

@@ -7,10 +7,13 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from clusterctl.cli.option_groups import given
 from clusterctl.cli.options import require_seconds
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
+    from clusterctl.benchmarks.training import Training
+    from clusterctl.cli.bench.options import Iterations, Ranks, SizeOptions, TrainingOptions, What
     from clusterctl.launch.request import Request
 
 TIMEOUT_S = 600.0
@@ -43,112 +46,103 @@ def parse_points(text: str) -> tuple[int, ...]:
     return tuple(sorted({int(word) for word in words}))
 
 
-def build_request(
+def requests_of(
+    what: What,
+    ranks: Ranks,
+    sizes: SizeOptions,
+    iterations: Iterations,
+    training: TrainingOptions,
     *,
-    collective: str | None = None,
-    model: str | None = None,
-    np: int | None = None,
-    scaling: str | None = None,
-    library: str | None = None,
-    launcher: str | None = None,
-    gpus_per_process: int | None = None,
-    map_by: str | None = None,
-    oversubscribe: bool = False,
-    timeout_s: float = TIMEOUT_S,
-    min_bytes: str | None = None,
-    max_bytes: str | None = None,
-    step_factor: int | None = None,
-    datatype: str | None = None,
-    op: str | None = None,
-    iters: int | None = None,
-    warmup: int | None = None,
-    windows: int | None = None,
-    batch_size: int | None = None,
-    image_size: int | None = None,
-    precision: str | None = None,
-    channels_last: bool = False,
-    learning_rate: float | None = None,
     allow_slow_path: bool = False,
-    compiled: bool = False,
-    api: str | None = None,
-    hook: str | None = None,
-    bucket_cap_mb: str | None = None,
-    phase: int | None = None,
 ) -> tuple[Request, ...]:
     """Check the options against each other, before anything is read or contacted; return a request for each sweep."""
-    from clusterctl.benchmarks.model_names import MODELS, require_model
-    from clusterctl.benchmarks.training import Training
-    from clusterctl.cli.bench import data_parallel, sweeps
+    from clusterctl.benchmarks.model_names import MODELS
+    from clusterctl.cli.bench import sweeps
     from clusterctl.closest import spelled
     from clusterctl.launch import choose
     from clusterctl.launch.request import Request
 
+    timeout_s = TIMEOUT_S if ranks.timeout_s is None else ranks.timeout_s
     require_seconds(timeout_s)
-    if learning_rate is not None and not 0 <= learning_rate < math.inf:
-        raise UsageError(
-            f"--learning-rate must be a positive number, not {learning_rate:g}", hint="give a number above 0"
-        )
-    if collective is not None and model is not None:
+    if what.collective is not None and what.model is not None:
         raise UsageError(
             "--collective and --model cannot be combined", hint="run the two benchmarks one after the other"
         )
-    if model is not None:
-        model = spelled(model, MODELS)
-        require_model(model, phase=phase, channels_last=channels_last, image_size=image_size)
-    if precision is not None and precision not in PRECISIONS:
-        raise UsageError(f"unknown precision {precision!r}", hint=f"choose from: {', '.join(PRECISIONS)}")
-    if scaling is not None and np is not None:
+    if ranks.scaling is not None and ranks.np is not None:
         raise UsageError("--scaling and -np both set the numbers of ranks", hint="leave out -np")
-    of_training = {
-        "--scaling": scaling, "--windows": windows, "--batch-size": batch_size, "--image-size": image_size,
-        "--learning-rate": learning_rate, "--precision": precision, "--channels-last": channels_last or None,
-        "--compile": compiled or None, "--api": api, "--hook": hook, "--bucket-cap-mb": bucket_cap_mb,
-        "--phase": phase,
-    }  # fmt: skip
-    of_collective = {
-        "--min-bytes": min_bytes, "--max-bytes": max_bytes, "--step-factor": step_factor, "--datatype": datatype,
-        "--op": op, "-g": gpus_per_process,
-    }  # fmt: skip
-    foreign = of_training if model is None else of_collective
-    misplaced = [flag for flag, value in foreign.items() if value is not None]
-    if misplaced:
-        what = "--model" if model is None else "--collective"
-        raise UsageError(
-            f"{', '.join(misplaced)} requires {what}", hint=f"add {what}, or leave {', '.join(misplaced)} out"
-        )
-    sweep: dict[str, Any] = {
-        "min_bytes": parse_size(min_bytes) if min_bytes is not None else None,
-        "max_bytes": parse_size(max_bytes) if max_bytes is not None else None,
-        "step_factor": step_factor,
-        "iters": iters,
-        "warmup_iters": warmup,
-        "gpus": gpus_per_process,
-    }
-    if min_bytes and max_bytes and sweep["min_bytes"] > sweep["max_bytes"]:
-        raise UsageError(
-            f"--min-bytes ({min_bytes}) is larger than --max-bytes ({max_bytes})", hint="swap them"
-        )
-    training = None
-    if model is not None:
-        training = Training(
-            model=model, batch_size=batch_size, image_size=image_size, warmup=warmup, windows=windows,
-            steps=iters, precision=precision or "fp32", default_precision=precision is None,
-            channels_last=channels_last, learning_rate=learning_rate, compile=compiled, phase=phase,
-            **data_parallel.settings(api, hook, bucket_cap_mb, compiled=compiled),
-        )  # fmt: skip
-    known = choose.known_library(library) if library is not None else None
-    if known is not None:
-        choose.require_trainable(training, known)
+    _require_in_place(what, ranks, sizes, training)
+    known = choose.known_library(ranks.library) if ranks.library is not None else None
+    trained = None
+    if what.model is not None:
+        trained = _training(spelled(what.model, MODELS), iterations, training)
+        if known is not None:
+            choose.require_trainable(trained, known)
     request = Request(
-        training=training,
-        sweep={name: value for name, value in sweep.items() if value is not None},
-        np=np,
-        points=parse_points(scaling) if scaling is not None else None,
+        training=trained,
+        sweep=_sweep(sizes, iterations, ranks.gpus_per_process),
+        np=ranks.np,
+        points=parse_points(ranks.scaling) if ranks.scaling is not None else None,
         library=known,
-        launcher=choose.known_launcher(launcher) if launcher is not None else None,
-        map_by=choose.known_mapping(map_by) if map_by is not None else None,
+        launcher=choose.known_launcher(ranks.launcher) if ranks.launcher is not None else None,
+        map_by=choose.known_mapping(ranks.map_by) if ranks.map_by is not None else None,
         timeout_s=timeout_s,
-        oversubscribe=oversubscribe,
+        oversubscribe=ranks.oversubscribe,
         allow_slow_path=allow_slow_path,
     )
-    return sweeps.requests(request, collective, datatype, op)
+    return sweeps.requests(request, what.collective, sizes.datatype, sizes.op)
+
+
+def _require_in_place(what: What, ranks: Ranks, sizes: SizeOptions, training: TrainingOptions) -> None:
+    """Raise UsageError for options of a training without --model, and for those of a collective with it."""
+    if what.model is None:
+        misplaced = [*(["--scaling"] if ranks.scaling is not None else ()), *given(training)]
+    else:
+        misplaced = [*given(sizes), *(["-g"] if ranks.gpus_per_process is not None else ())]
+    if misplaced:
+        needed = "--model" if what.model is None else "--collective"
+        raise UsageError(
+            f"{', '.join(misplaced)} requires {needed}",
+            hint=f"add {needed}, or leave {', '.join(misplaced)} out",
+        )
+
+
+def _sweep(sizes: SizeOptions, iterations: Iterations, gpus: int | None) -> dict[str, Any]:
+    """Return the fields of a sweep that were given."""
+    sweep: dict[str, Any] = {
+        "min_bytes": parse_size(sizes.min_bytes) if sizes.min_bytes is not None else None,
+        "max_bytes": parse_size(sizes.max_bytes) if sizes.max_bytes is not None else None,
+        "step_factor": sizes.step_factor,
+        "iters": iterations.iters,
+        "warmup_iters": iterations.warmup,
+        "gpus": gpus,
+    }
+    if sizes.min_bytes and sizes.max_bytes and sweep["min_bytes"] > sweep["max_bytes"]:
+        raise UsageError(
+            f"--min-bytes ({sizes.min_bytes}) is larger than --max-bytes ({sizes.max_bytes})",
+            hint="swap them",
+        )
+    return {name: value for name, value in sweep.items() if value is not None}
+
+
+def _training(model: str, iterations: Iterations, asked: TrainingOptions) -> Training:
+    from clusterctl.benchmarks.model_names import require_model
+    from clusterctl.benchmarks.training import Training
+    from clusterctl.cli.bench import data_parallel
+
+    require_model(model, phase=asked.phase, channels_last=asked.channels_last, image_size=asked.image_size)
+    if asked.learning_rate is not None and not 0 <= asked.learning_rate < math.inf:
+        raise UsageError(
+            f"--learning-rate must be a positive number, not {asked.learning_rate:g}",
+            hint="give a number above 0",
+        )
+    if asked.precision is not None and asked.precision not in PRECISIONS:
+        raise UsageError(
+            f"unknown precision {asked.precision!r}", hint=f"choose from: {', '.join(PRECISIONS)}"
+        )
+    return Training(
+        model=model, batch_size=asked.batch_size, image_size=asked.image_size, warmup=iterations.warmup,
+        windows=asked.windows, steps=iterations.iters, precision=asked.precision or "fp32",
+        default_precision=asked.precision is None, channels_last=asked.channels_last,
+        learning_rate=asked.learning_rate, compile=asked.compiled, phase=asked.phase,
+        **data_parallel.settings(asked.api, asked.hook, asked.bucket_cap_mb, compiled=asked.compiled),
+    )  # fmt: skip

@@ -130,7 +130,8 @@ def as_bench(
     ``refused`` are the values of options that ``bench`` does not have.
     """
     from clusterctl.benchmarks.collective import program_of
-    from clusterctl.cli.bench.request import build_request
+    from clusterctl.cli.bench import options
+    from clusterctl.cli.bench.request import requests_of
     from clusterctl.launch.assume import assumed
     from clusterctl.launch.environment import misspelt
     from clusterctl.launch.identity import SHOWN
@@ -142,10 +143,15 @@ def as_bench(
         {**refused, "a program": bool(asked.program)},
         "-np, --slots, --library, --collective, --model, --batch-size",
     )
-    requests = build_request(
-        collective=asked.collective, model=asked.model, np=asked.np, batch_size=asked.batch_size,
-        library=asked.library.value if asked.library else None, launcher=launcher_name,
-    )  # fmt: skip
+    requests = requests_of(
+        options.What(asked.collective, asked.model),
+        options.Ranks(
+            asked.np, library=asked.library.value if asked.library else None, launcher=launcher_name
+        ),
+        options.SizeOptions(),
+        options.Iterations(),
+        options.TrainingOptions(batch_size=asked.batch_size),
+    )
     launches: list[LaunchPlan] = []
     for request in requests:
         program = program_of(request.collective)

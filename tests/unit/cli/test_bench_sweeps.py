@@ -3,16 +3,16 @@
 from types import SimpleNamespace
 
 import pytest
+from bench_requests import bench_requests
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.cli.bench import sweeps
-from clusterctl.cli.bench.request import build_request
 from clusterctl.errors import UsageError
 
 
 def kinds(**options):
     return [
-        (one.collective, one.sweep.get("datatype"), one.sweep.get("op")) for one in build_request(**options)
+        (one.collective, one.sweep.get("datatype"), one.sweep.get("op")) for one in bench_requests(**options)
     ]
 
 
@@ -57,7 +57,7 @@ def test_each_combination_is_a_sweep_and_only_reductions_have_operators():
 )
 def test_mistakes_are_explained(options, message, hint):
     with pytest.raises(UsageError) as refused:
-        build_request(**options)
+        bench_requests(**options)
     assert message in refused.value.message
     assert refused.value.hint.startswith(hint)
 

@@ -9,7 +9,8 @@ from typing import Annotated
 import pytest
 import typer
 
-from clusterctl.cli.option_groups import with_groups
+from clusterctl.cli.option_groups import Mode, NotWith, given, with_groups
+from clusterctl.errors import UsageError
 
 SizeOption = Annotated[int, typer.Option("--size", min=1)]
 
@@ -59,3 +60,46 @@ def test_the_options_keep_their_order_and_the_command_its_name() -> None:
     found = with_groups(draw)
     assert list(signature(found).parameters) == ["first", "color", "size", "last"]
     assert (found.__name__, found.__doc__) == ("draw", "Draw.")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    small: Annotated[str | None, typer.Option("-b", "--small"), NotWith("--quick")] = None
+    large: Annotated[str | None, typer.Option("--large")] = None
+    checked: Annotated[bool, typer.Option("--checked", help="Check."), NotWith("--quick", "--dry")] = False
+
+
+@dataclass(frozen=True)
+class Modes:
+    quick: Annotated[bool, typer.Option("--quick")] = False
+    dry: Annotated[bool, typer.Option("--dry"), NotWith("--quick")] = False
+
+
+QUICK = Mode("--quick", "has fixed sizes", "--large")
+
+
+def test_given_names_the_options_that_differ_from_their_defaults():
+    assert given(Sizes(), Modes()) == []
+    assert given(Sizes(small="8", checked=True), Modes(quick=True)) == ["--small", "--checked", "--quick"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "flags"),
+    [
+        ((Sizes(small="8", large="9"), Modes(quick=True)), "--small"),
+        ((Sizes(small="8", checked=True), Modes(quick=True)), "--small, --checked"),
+        ((Modes(quick=True, dry=True),), "--dry"),
+    ],
+)
+def test_a_mode_names_each_option_that_it_excludes(groups, flags):
+    with pytest.raises(UsageError) as refused:
+        QUICK.refuse_excluded(*groups)
+    assert refused.value.message == f"--quick has fixed sizes, so {flags} cannot be combined with it"
+    assert refused.value.hint == "leave one of them out; --quick allows --large"
+
+
+@pytest.mark.parametrize(
+    "groups", [(Sizes(small="8", checked=True), Modes()), (Sizes(large="9"), Modes(quick=True))]
+)
+def test_a_mode_refuses_nothing_else(groups):
+    QUICK.refuse_excluded(*groups)

@@ -12,10 +12,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from bench_requests import bench_requests
 from usage_of_ranks import Combination, of_ranks
 
 from clusterctl.cli.bench import compare
-from clusterctl.cli.bench.request import build_request
 from clusterctl.errors import ClusterctlError
 from clusterctl.inventory.model import Node
 from clusterctl.launch.assume import assumed
@@ -144,7 +144,7 @@ class ReportingRunner:
 
 def measured(runner, tmp_path, library, api, hook, setting):
     """Return the result of ``bench --compare default,SETTING``; raise ClusterctlError if it is refused before that."""
-    (request,) = build_request(
+    (request,) = bench_requests(
         model="resnet50", library=library, api=api, hook=hook, scaling="2", launcher="openmpi"
     )
     chosen, repeats = compare.chosen(f"default,{setting}", 1, library)

@@ -4,22 +4,17 @@ import re
 
 import pytest
 from bench_documents import document, point, variant
+from bench_requests import bench_requests
 
 from clusterctl.cli.bench import output as bench_output
 from clusterctl.cli.bench.output import Output
-from clusterctl.cli.bench.request import build_request
 from clusterctl.documents.bench import BenchResult
 from clusterctl.errors import UsageError
 from clusterctl.report.text import horovod
 
-OPTIONS = dict.fromkeys(
-    ("collective", "model", "np", "scaling", "library", "launcher", "map_by", "min_bytes", "max_bytes",
-     "step_factor", "iters", "warmup", "windows", "batch_size", "image_size", "precision", "learning_rate")
-)  # fmt: skip
-
 
 def request(**options):
-    (one,) = build_request(**{**OPTIONS, "timeout_s": 60.0, "channels_last": False, **options})
+    (one,) = bench_requests(**options)
     return one
 
 
