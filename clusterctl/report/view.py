@@ -107,6 +107,8 @@ class Item:
     title: str = ""
     details: Table | None = None
     """The values behind it, which pages open at a click."""
+    diff: tuple[str, ...] = ()
+    """The lines that change in a file, which are never wrapped."""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -156,6 +158,8 @@ class Block:
     on_terminal: bool = True
     apart: bool = False
     """Whether a terminal prints an empty line before it."""
+    signs: bool = False
+    """Whether the items are changes, whose signs and names a terminal aligns."""
 
     @property
     def is_empty(self) -> bool:

@@ -29,6 +29,7 @@ from clusterctl.inventory import load
 from clusterctl.rundir import RunDir
 from clusterctl.runs import counts
 from clusterctl.transport.kept import Kept
+from clusterctl.views import bootstrap as bootstrap_view
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def test_a_connection_lost_in_the_middle_is_named_and_resume_finishes(node, tmp_
     assert result.outcomes[name].failure is None
     assert [v.status.value for v in result.verdicts[name]] == ["met"]
     # The command ended on the node after the connection was lost: only the node's journal has this change.
-    counts = bootstrap_verb.last_line(bootstrap_verb.document_of(run, resumed, result), result)
+    counts = bootstrap_view.counts_line(bootstrap_verb.result_of(run, resumed, result).document(), result)
     assert counts.startswith("changed: 4 (2 in an earlier part of this run), failed: 0")
     assert _files(root, name) == _complete(name)
     _undo(engine, inventory, run.id)
@@ -181,7 +182,7 @@ def test_a_node_where_another_run_is_at_work_is_refused_by_name_and_keeps_its_ve
     result = bootstrap.apply(engine, prepared, run)
     message = result.outcomes[name].failure.message
     assert message.startswith("busy: bootstrap of someone@else since ") and "(run other-run, " in message
-    document = bootstrap_verb.document_of(run, prepared, result)
+    document = bootstrap_verb.result_of(run, prepared, result).document()
     assert document["nodes"][0]["reachable"] is True
     assert document["nodes"][0]["error"]["message"] == result.outcomes[name].failure.message
     assert [v["status"] for v in document["nodes"][0]["verdicts"]] == ["unmet"]

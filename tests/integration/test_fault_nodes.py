@@ -20,12 +20,12 @@ from clusterctl.apply.journal import Options
 from clusterctl.apply.rolling import Rolling
 from clusterctl.apply.undo import Undo
 from clusterctl.cli.bootstrap import command as bootstrap_verb
-from clusterctl.cli.bootstrap import shown
 from clusterctl.cli.live_steps import LiveSteps
 from clusterctl.inventory import load
 from clusterctl.requirements.steps import Command, InstallPackages, Reboot, RestartUnit, WriteBlock, WriteFile
 from clusterctl.rundir import RunDir
 from clusterctl.runs import counts
+from clusterctl.views import bootstrap as view
 
 
 class Site:
@@ -50,7 +50,7 @@ class Site:
         asked = Options(rolling=rolling or Rolling())
         prepared = bootstrap.prepare(engine, self.inventory, asked, self.run_dir)
         result = bootstrap.apply(engine, prepared, self.run_dir)
-        return result, bootstrap_verb.document_of(self.run_dir, prepared, result)
+        return result, bootstrap_verb.result_of(self.run_dir, prepared, result).document()
 
     def resume(self, *rounds, **options):
         engine = self.engine(Wanted(*rounds), **options)
@@ -393,7 +393,7 @@ def test_batches_follow_one_another_and_stop_after_failures_then_resume_does_the
     engine = replace(made.engine(PerNode(())), watch=LiveSteps())
     run = made.run_dir = RunDir.create("bootstrap", made.path / "runs")
     prepared = bootstrap.prepare(engine, made.inventory, Options(rolling=Rolling("25%", "1")), run)
-    assert shown.batches(prepared) == ["Batches, one after another: node01; node02; node03; node04"]
+    assert view.batches(prepared) == ["Batches, one after another: node01; node02; node03; node04"]
     capsys.readouterr()
     result = bootstrap.apply(engine, prepared, run)
     # A batch is announced before its work, and the one that is not started is not.
@@ -410,7 +410,7 @@ def test_batches_follow_one_another_and_stop_after_failures_then_resume_does_the
         "node04": (False, False),
     }
     assert "not started" in result.outcomes["node03"].failure.message
-    document = bootstrap_verb.document_of(run, prepared, result)
+    document = bootstrap_verb.result_of(run, prepared, result).document()
     assert [s["status"] for n in document["nodes"][2:] for s in n["steps"]] == ["skipped", "skipped"]
     assert counts.exit_code(document) == 1
     assert json.loads((run.path / "apply.json").read_text())["state"] == "cut"

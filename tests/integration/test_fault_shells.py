@@ -54,7 +54,7 @@ def _bootstrap(node, inventory, tmp_path, *steps, proof=True):
     run = RunDir.create("bootstrap", tmp_path / "runs")
     prepared = bootstrap.prepare(engine, inventory, Options(), run)
     result = bootstrap.apply(engine, prepared, run)
-    return engine, run, bootstrap_verb.document_of(run, prepared, result)
+    return engine, run, bootstrap_verb.result_of(run, prepared, result).document()
 
 
 def _undo(engine, inventory, run):

@@ -155,11 +155,11 @@ def test_each_round_is_shown_before_it_is_applied_and_all_changes_at_the_end(jou
     later, _, applied = rest.partition("\nApplied in 2 rounds: ")
     assert "Plan: 3 changes on 3 nodes, 0 restarts, 0 reboots\n" in first
     assert later.startswith(
-        "9 changes on 3 nodes, 0 restarts, 0 reboots\ngpu[01-03] (3 nodes):\n  + ssh-mesh  Pin "
+        "9 changes on 3 nodes, 0 restarts, 0 reboots\n\ngpu[01-03] (3 nodes):\n  + ssh-mesh  Pin "
     )
     assert "      + # BEGIN clusterctl ssh-mesh\n" in later
     assert applied.startswith(
-        "12 changes on 3 nodes, 0 restarts, 0 reboots\ngpu[01-03] (3 nodes):\n  ~ ssh-mesh  Make "
+        "12 changes on 3 nodes, 0 restarts, 0 reboots\n\ngpu[01-03] (3 nodes):\n  ~ ssh-mesh  Make "
     )
     assert [text.count(" ssh-mesh  ") for text in (first, later, applied)] == [1, 3, 4]
     assert "      +" not in applied

@@ -19,6 +19,7 @@ from rich.text import Text
 from sample_fleet import sample_fleet
 
 from clusterctl.cli.terminal.highlight import painted
+from clusterctl.report.text import of_view
 
 COLUMNS = 120
 INVENTORY = "inventory.yaml"
@@ -56,7 +57,6 @@ font-size: {char_height}px; line-height: {line_height}px; }}
 def check(columns: int = COLUMNS) -> str:
     """Return ``clusterctl check`` of eight GPU nodes."""
     from clusterctl.cli.check.output import view
-    from clusterctl.report.text import of_view
     from clusterctl.report.text.next_step import Way, after_check
 
     judged = sample_fleet(8)
@@ -79,7 +79,8 @@ def plan(columns: int = COLUMNS) -> str:
     from clusterctl.plan.build import build
     from clusterctl.plan.file_diff import Present
     from clusterctl.plan.model import Plan
-    from clusterctl.report.text import plan as plan_text
+    from clusterctl.report.view import View
+    from clusterctl.views import plan as view_of_plan
 
     judged = sample_fleet(7, only=("docker", "memlock"))
     planned = Plan(tuple(build(name, decided) for name, decided in judged.verdicts.values_by_node.items()))
@@ -87,10 +88,10 @@ def plan(columns: int = COLUMNS) -> str:
         node.node: {path: Present(False) for one in node.steps if (path := getattr(one.step, "path", None))}
         for node in planned.nodes
     }
-    nodes = plan_text.changes_of(planned, absent)
-    size = "\n".join([*plan_text.disturbed(nodes), f"Plan: {plan_text.size_of(nodes)}"])
+    nodes = view_of_plan.changes_of(planned, absent)
+    shown = View("", (*view_of_plan.blocks(nodes), view_of_plan.end(nodes)))
     words = f"clusterctl bootstrap {INVENTORY} --only docker,memlock --dry-run"
-    return _typed(words) + painted(f"{plan_text.blocks(nodes, columns)}\n\n{size}", "plan")
+    return _typed(words) + painted(of_view.render(shown, columns), "plan")
 
 
 def bench(_columns: int = COLUMNS) -> str:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from clusterctl.report.text.next_step import Way
     from clusterctl.report.view import NextStep
     from clusterctl.rundir import RunDir
-    from clusterctl.transport.base import Failure
     from clusterctl.transport.kept import Kept
 
 # Well below the default limit of 1024 open files per process.
@@ -140,14 +139,14 @@ def bootstrap(
             declined = asks and not interrupt.asked(f"Apply {shown.work}, and what becomes possible then?")
         ends = dry_run or declined or not _has_work(prepared, resumed=resume is not None)
         result = None if ends else _applied(engine, prepared, run, shown)
-    document = document_of(run, prepared, result)
+    document = (found := result_of(run, prepared, result)).document()
     run.write("report", document)
     if declined:
         console.talk("nothing was changed")
     if as_json:
         console.emit_json(document)
     elif not declined:
-        console.data(_text(run, document, prepared, result, shown), look="plan")
+        console.data(shown.ended(found, prepared, result, run.path), look="plan")
     if not declined:
         next_command.say_all(
             _following(
@@ -200,6 +199,7 @@ def _has_work(prepared: Prepared, *, resumed: bool) -> bool:
 def _applied(engine: Engine, prepared: Prepared, run: RunDir, shown: Shown) -> Result:
     from clusterctl.apply import bootstrap as engine_of
     from clusterctl.cli.session import say_failures
+    from clusterctl.views.bootstrap import failures_of
 
     again = _again(run)
     back = shlex.join(("clusterctl", "undo", prepared.inventory.source or "--local", "--run", run.id))
@@ -211,7 +211,7 @@ def _applied(engine: Engine, prepared: Prepared, run: RunDir, shown: Shown) -> R
         interrupt.tell(f"To undo: {back}")
         raise
     if not shown.on_stdout:
-        say_failures(_failures(result))
+        say_failures(failures_of(result))
     permits_of.say_not_started([n for n, o in result.outcomes.items() if not o.started])
     return result
 
@@ -256,11 +256,6 @@ def _following(
         yield NextStep(f"{again} --reboot", "allows the reboots that steps need")
     else:
         yield from after_bootstrap(result.verdicts, way)
-
-
-def _failures(result: Result) -> dict[str, Failure]:
-    """Return the failures of the nodes that were started."""
-    return {n: o.failure for n, o in result.outcomes.items() if o.started and o.failure}
 
 
 def _engine(session: Session, run: RunDir, kept: Kept, subjects: frozenset[str] | None) -> Engine:
@@ -320,7 +315,7 @@ def _made(before: Sequence[StepOutcome], outcome: NodeOutcome | None) -> list[st
     return [step_part(step) for step in (*(s for s in before if s.key not in again), *new)]
 
 
-def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[str, Any]:
+def result_of(run: RunDir, prepared: Prepared, result: Result | None) -> steps.Bootstrap:
     """Return the planned and applied steps and the verdicts as a ``clusterctl.bootstrap/1`` document."""
     from clusterctl.documents.steps import Bootstrap, BootstrappedNode, status_of, summary_of
     from clusterctl.report.check_document import error_part, ready_part, verdict_part
@@ -351,59 +346,4 @@ def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[
         )
     return Bootstrap(
         run=run.id, nodes=tuple(nodes), summary=summary_of(nodes), ready_to_launch=ready_part(verdicts)
-    ).document()
-
-
-def last_line(document: dict[str, Any], result: Result | None) -> str:
-    """Return the counts of all parts of a run, and how many changes earlier parts of it made."""
-    from clusterctl.documents.kinds import AppliedStatus
-    from clusterctl.runs import counts
-
-    if result is None:
-        return counts.line(document)
-    steps = (step for outcome in result.outcomes.values() for step in outcome.steps)
-    made = sum(step.status is AppliedStatus.CHANGED for step in steps)
-    return counts.line(document, earlier=document["summary"]["changed"] - made)
-
-
-def _text(
-    run: RunDir, document: dict[str, Any], prepared: Prepared, result: Result | None, shown: Shown
-) -> str:
-    """Return the end of the report: what was changed, what is not met, failed steps and nodes, and the counts.
-
-    A run that applied nothing has only the plan, which was printed.
-    """
-    from clusterctl.cli.check.output import folded
-    from clusterctl.report.check_document import ready_part
-    from clusterctl.report.text.failures import failure_lines, step_lines
-    from clusterctl.report.text.next_step import ready_line
-    from clusterctl.report.text.wrapping import wrapped_message
-
-    if result is None:
-        return f"run folder: {run.path}"
-    told = [
-        (node["name"], step, "; ".join(filter(None, [*step.get("notes", ()), step.get("reason")])))
-        for node in document["nodes"]
-        for step in node["steps"]
-        if step["status"] == "failed" or step.get("notes")
-    ]
-    lost = {**result.verdicts.failures, **_failures(result)}
-    new = {name: failure for name, failure in lost.items() if name not in prepared.verdicts.failures}
-    # Beside a plan without steps, the same table has been printed.
-    seen = prepared.plan.is_empty and result.verdicts.values_by_node == prepared.verdicts.values_by_node
-    blocks = [
-        shown.applied(result),
-        "" if seen else folded(result.verdicts, console.width()),
-        wrapped_message("\n".join([*step_lines(told), *failure_lines(new)]), console.width()),
-        "\n".join(
-            filter(
-                None,
-                (
-                    last_line(document, result),
-                    ready_line(ready_part(result.verdicts)),
-                    f"run folder: {run.path}",
-                ),
-            )
-        ),
-    ]
-    return "\n" + "\n\n".join(filter(None, blocks))
+    )

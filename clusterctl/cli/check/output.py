@@ -13,8 +13,6 @@ from clusterctl.cli import report_files
 if TYPE_CHECKING:
     from clusterctl.cli.check.run import Judged
     from clusterctl.report.view import NextStep, View
-    from clusterctl.requirements.base import Decision
-    from clusterctl.transport.base import HostMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +67,3 @@ def view(
         strict=strict,
         for_page=for_page,
     )
-
-
-def folded(verdicts: HostMap[tuple[Decision, ...]], width: int | None, *, reasons: bool = False) -> str:
-    """Return the verdicts as a table for people; nodes with the same verdict share a row."""
-    from clusterctl.report.check_document import document_of
-    from clusterctl.report.text import of_view
-    from clusterctl.report.view import View
-    from clusterctl.views import check
-
-    return of_view.render(View("", tuple(check.blocks_of(document_of(verdicts), reasons=reasons))), width)

@@ -14,11 +14,9 @@ from clusterctl.cli.terminal import interrupt
 from clusterctl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from clusterctl.apply.undo import Undo, UndoOutcome
     from clusterctl.inventory.model import Inventory, Node
-    from clusterctl.transport.base import Failure, HostMap
+    from clusterctl.transport.base import HostMap
 
 
 def undo(
@@ -65,6 +63,7 @@ def undo(
     from clusterctl.inventory.recorded import recorded
     from clusterctl.rundir import RunDir, default_root, require_label
     from clusterctl.runs import counts
+    from clusterctl.views.undo import failures_of
 
     require_label(label)
     runs = runs or default_root(inventory)
@@ -85,7 +84,7 @@ def undo(
         outcomes = read(nodes, LiveNodes(progress))
         session.refuse_wrong_password()
         progress.done = (
-            f"Read the journals of {share(len(nodes) - len(_failures(outcomes)), len(nodes), 'node')}"
+            f"Read the journals of {share(len(nodes) - len(failures_of(outcomes)), len(nodes), 'node')}"
         )
     if run is not None and wanted is not None:
         refuse_unknown(wanted, outcomes, Path(run), runs / wanted)
@@ -95,8 +94,8 @@ def undo(
     one = wanted if each or wanted is not None else newest(outcomes)
     asks = not dry_run and bool(undone) and not yes
     if undone and (asks or not as_json):
-        text = _plan(outcomes, undone, session.inventory, None if each or run is not None else one)
-        plan_output.show(text, on_stdout=not as_json, on_screen=asks)
+        searched = None if each or run is not None else one
+        plan_output.show(_plan(outcomes, session.inventory, searched), on_stdout=not as_json, on_screen=asks)
     declined = asks and not interrupt.asked(f"Undo on {counted(len(undone), 'node')}?")
     folder, before = None, outcomes
     if not dry_run and undone and not declined:
@@ -109,11 +108,10 @@ def undo(
         console.talk(f"run folder: {folder.path}")
     if as_json:
         console.emit_json(document)
-        say_failures(_failures(outcomes))
+        say_failures(failures_of(outcomes))
     elif not declined:
         shown = before if undone else None
-        text = _text(document, outcomes, shown, session.inventory, dry_run=dry_run, asked=asks)
-        console.data(text, look="plan")
+        console.data(_end(outcomes, shown, session.inventory, counts.line(document), asked=asks), look="plan")
     _say_end(declined=declined, planned=dry_run and bool(undone), asks=not yes)
     raise typer.Exit(1 if declined else counts.exit_code(document))
 
@@ -127,22 +125,17 @@ def _say_end(*, declined: bool, planned: bool, asks: bool) -> None:
         next_command.say(interrupt.command_line(without="--dry-run"), why)
 
 
-def _failures(outcomes: HostMap[UndoOutcome]) -> dict[str, Failure]:
-    lost = {name: o.failure for name, o in outcomes.values_by_node.items() if o.failure is not None}
-    return {**outcomes.failures, **lost}
-
-
 def _undone(
     work: Undo, nodes: tuple[Node, ...], runs: dict[str, str], listed: HostMap[UndoOutcome]
 ) -> HostMap[UndoOutcome]:
     """Undo on each node the run that ``runs`` names; return the outcomes of all nodes."""
     from clusterctl.apply.undo import with_unreached
     from clusterctl.cli.live_steps import LiveUndo
-    from clusterctl.report.text import undo as undo_text
+    from clusterctl.views import undo as view_of
 
-    working = {name: undo_text.working(listed.values_by_node[name]) for name in runs}
+    working = {name: view_of.working(listed.values_by_node[name]) for name in runs}
     live = LiveUndo(working)
-    steps = undo_text.size({name: listed.values_by_node[name] for name in runs})
+    steps = view_of.size({name: listed.values_by_node[name] for name in runs})
     left = "Each node finishes its current step and starts no other."
     with interrupt.explained(left, "To continue"), live.phase("Undoing changes", "Undid", steps, len(runs)):
         done = work.execute(nodes, runs, live)
@@ -155,27 +148,33 @@ def _again(inventory: Inventory) -> tuple[str, ...]:
     return ("clusterctl", "undo", inventory.source or "--local")
 
 
-def _plan(
-    outcomes: HostMap[UndoOutcome], undone: Mapping[str, str], inventory: Inventory, newest_run: str | None
+def _plan(outcomes: HostMap[UndoOutcome], inventory: Inventory, newest: str | None) -> str:
+    """Return the plan; ``newest`` is the run that was found to be the newest one of the nodes (None: not searched)."""
+    from clusterctl.report.text import of_view
+    from clusterctl.views import undo as view_of
+
+    beyond = [node.name for node in inventory.beyond]
+    plan = view_of.plan(outcomes, _again(inventory), newest, beyond, every=console.verbose())
+    return of_view.render(plan, console.width())
+
+
+def _end(
+    outcomes: HostMap[UndoOutcome],
+    planned: HostMap[UndoOutcome] | None,
+    inventory: Inventory,
+    counts: str,
+    *,
+    asked: bool,
 ) -> str:
-    """Return what undo will do, on which nodes there is nothing to undo, and which nodes could not be read.
+    """Return the end of the report; ``planned`` are the outcomes that the plan has shown (None: no plan)."""
+    from clusterctl.report.text import of_view
+    from clusterctl.views import undo as view_of
 
-    ``newest_run`` is the run that was found to be the newest one of the nodes; None if it was not searched.
-    """
-    from clusterctl.report.text import undo as undo_text
-    from clusterctl.report.text.failures import failure_lines
-    from clusterctl.report.text.wrapping import wrapped_message
-
-    found = outcomes.values_by_node
-    failures = _failures(outcomes)
-    lines = [*undo_text.nothing_lines(found, _again(inventory)), *failure_lines(failures)]
-    if newest_run is not None:
-        beyond = [node.name for node in inventory.beyond]
-        lines += filter(None, [undo_text.unread_line(newest_run, list(failures), beyond)])
-    more = wrapped_message("\n".join(lines), console.width())
-    return undo_text.planned(
-        {name: found[name] for name in undone}, console.width(), more, every=console.verbose()
-    )
+    width = console.width()
+    seen = asked and width is not None
+    again, every = _again(inventory), console.verbose()
+    end = of_view.render(view_of.ended(outcomes, planned, again, counts, seen=seen, every=every), width)
+    return end if planned is None else f"\n{end}"
 
 
 def document_of(outcomes: HostMap[UndoOutcome], run: str | None = None) -> dict[str, Any]:
@@ -206,45 +205,3 @@ def document_of(outcomes: HostMap[UndoOutcome], run: str | None = None) -> dict[
             )
         )
     return Undo(run=run, nodes=tuple(nodes), summary=summary_of(nodes)).document()
-
-
-def _text(
-    document: Mapping[str, Any],
-    outcomes: HostMap[UndoOutcome],
-    planned: HostMap[UndoOutcome] | None,
-    inventory: Inventory,
-    *,
-    dry_run: bool,
-    asked: bool,
-) -> str:
-    """Return the end of the report: what was undone, failed steps and nodes, and the counts.
-
-    ``planned`` are the outcomes that the plan has shown; None without a plan. What it said is not repeated.
-    """
-    from clusterctl.report.text import undo as undo_text
-    from clusterctl.report.text.failures import failure_lines, step_lines
-    from clusterctl.report.text.wrapping import wrapped_message
-    from clusterctl.runs import counts
-
-    told = []
-    for node in document["nodes"]:
-        for step in node["steps"]:
-            if step["status"] == "failed":
-                told.append((node["name"], step, step.get("reason", "failed")))
-            if step["status"] != "planned":
-                told += [
-                    (node["name"], step, undo_text.note_line(note, every=console.verbose()))
-                    for note in step.get("notes", ())
-                ]
-    found = outcomes.values_by_node
-    said = {} if planned is None else _failures(planned)
-    new = {name: failure for name, failure in _failures(outcomes).items() if name not in said}
-    nothing = () if planned is not None else undo_text.nothing_lines(found, _again(inventory))
-    done = ""
-    if planned is not None and not dry_run:
-        seen = asked and console.width() is not None
-        done = undo_text.done(planned.values_by_node, found, console.width(), seen=seen)
-    lines = [*step_lines(told), *nothing, *failure_lines(new)]
-    failed = wrapped_message("\n".join(lines), console.width())
-    blocks = filter(None, [done, failed, counts.line(document)])
-    return ("\n" if planned is not None else "") + "\n\n".join(blocks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.folding import NAME, Kinds, named, shape, without_name
@@ -12,7 +12,9 @@ from clusterctl.report.view import Item, Tone
 from clusterctl.transport import sudo
 
 if TYPE_CHECKING:
+    from clusterctl.apply.execute import StepOutcome
     from clusterctl.documents.evidence import Fault
+    from clusterctl.documents.steps import Step
     from clusterctl.documents.words import NodeError
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.requirements.base import Decision
@@ -142,11 +144,11 @@ def rootless_lines(
         yield f"    hint: {missed}; {fix}"
 
 
-def step_lines(told: Iterable[tuple[str, Mapping[str, Any], str]]) -> Iterator[str]:
-    """Yield lines on steps, given as (node, step of a document, text); nodes with the same text share a line."""
+def step_lines(told: Iterable[tuple[str, Step | StepOutcome, str]]) -> Iterator[str]:
+    """Yield lines on steps, given as (node, step, text); nodes with the same text share a line."""
     kinds = Kinds()
     for name, step, text in told:
-        what = f"{step['requirement']}: {step['description']}"
+        what = f"{step.requirement}: {step.description}"
         kinds.add((what,), f"{what}: {text}", name, like=text)
     for text, names, differs in kinds.found.values():
         yield f"{named(names, _ALL_NAMES)}: {Kinds.said(text, differs)}"

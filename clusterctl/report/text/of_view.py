@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from clusterctl.report.text.next_step import next_lines
 from clusterctl.report.text.table import columns, halves_above, words
-from clusterctl.report.text.wrapping import wrapped_message
-from clusterctl.report.view import Block, Table, View
+from clusterctl.report.text.wrapping import wrapped, wrapped_message
+from clusterctl.report.view import Block, Item, Table, View
 
 T = TypeVar("T")
 
@@ -19,21 +19,32 @@ def render(view: View, width: int | None = None) -> str:
     # A device or a value that a node named may have line breaks, and must not begin a line of its own.
     lines = [wrapped_message(view.sentence.replace("\n", "\n    "), width)] if view.sentence else []
     for block in view.blocks:
-        if block.on_terminal:
-            lines += ["", *_lines(block, width)] if block.apart and lines else _lines(block, width)
+        shown = list(_lines(block, width)) if block.on_terminal else []
+        lines += ["", *shown] if block.apart and lines and shown else shown
     return "\n".join(lines)
 
 
 def _lines(block: Block, width: int | None) -> Iterator[str]:
     before = (block.before,) if block.before else ()
     items, left_out = _first(block.items, block.limit)
-    above = (*before, *block.lines, *(line for one in items for line in one.lines), *left_out)
-    yield from (wrapped_message(one, width) for one in above)
+    said = () if block.signs else (line for one in items for line in one.lines)
+    yield from (wrapped_message(one, width) for one in (*before, *block.lines, *said, *left_out))
+    if block.signs:
+        yield from _changes(items, width)
     for one in (*block.tables, *block.closed):
         rows, left_out = _first(one.rows, block.limit)
         yield from (*_table(replace(one, rows=rows), width), *left_out)
     yield from (wrapped_message(one, width) for one in block.after)
     yield from next_lines(block.steps, width)
+
+
+def _changes(items: Sequence[Item], width: int | None) -> Iterator[str]:
+    size = max(len(one.about) for one in items)
+    for one in items:
+        yield from wrapped(f"  {one.word} {one.about:{size}}  {one.said}", width, indent=size + 6)
+        yield from (f"      {line}" for line in one.diff)
+        for line in one.why:
+            yield from wrapped(f"      {line}", width, indent=8)
 
 
 def _first(found: tuple[T, ...], limit: int) -> tuple[tuple[T, ...], tuple[str, ...]]:

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from clusterctl.apply.execute import StepOutcome
 from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.facts.model.host import RootAccess
 from clusterctl.report.text.failures import (
     KINDS_SHOWN,
@@ -118,8 +120,8 @@ def test_steps_to_come_need_root_where_nothing_is_unknown() -> None:
 
 
 def test_what_steps_say_is_one_line_for_nodes_alike() -> None:
-    step = {"requirement": "docker", "description": "Install docker.io"}
-    other = {"requirement": "docker", "description": "Start docker"}
+    step = StepOutcome("docker", "Install docker.io", AppliedStatus.FAILED)
+    other = StepOutcome("docker", "Start docker", AppliedStatus.FAILED)
     told = [(f"gpu{i:03d}", step, f"apt-get (process {i}) holds the lock") for i in range(500)]
     assert list(step_lines([*told, ("gpu007", other, "it failed")])) == [
         f"gpu[000-499] (500): docker: Install docker.io: {told[0][2]} [others differ in names or numbers]",

@@ -13,8 +13,8 @@ from clusterctl.apply.undo import UndoOutcome
 from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.plan.file_diff import Present, after
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep
-from clusterctl.report.text import plan as plan_text
-from clusterctl.report.text import undo as undo_text
+from clusterctl.report.text import of_view
+from clusterctl.report.view import View
 from clusterctl.requirements.steps import (
     Command,
     InstallPackages,
@@ -24,15 +24,22 @@ from clusterctl.requirements.steps import (
     WriteFile,
     WriteValue,
 )
+from clusterctl.transport.base import HostMap
+from clusterctl.views import plan as view_of_plan
+from clusterctl.views import undo as view_of_undo
 
 
 def _shown(plans, present=None):
     plan = Plan(tuple(NodePlan(node, tuple(steps)) for node, steps in plans.items()))
-    return plan_text.changes_of(plan, present or {})
+    return view_of_plan.changes_of(plan, present or {})
 
 
 def _blocks(plans, present=None):
-    return plan_text.blocks(_shown(plans, present)).splitlines()
+    return _text(_shown(plans, present)).splitlines()
+
+
+def _text(nodes, width=None):
+    return of_view.render(View("", tuple(view_of_plan.blocks(nodes))), width)
 
 
 def _file(content="a\n", path="/etc/x"):
@@ -67,8 +74,8 @@ def test_a_file_that_needs_no_change_says_so():
         "  . acs  Write /etc/x (already as planned)",
         "  . acs  Write a block (already as planned)",
     ]
-    assert plan_text.size_of(_shown({"gpu01": [_file(), block]}, {"gpu01": same})) == "no changes"
-    assert plan_text.work_of(_shown({"gpu01": [_file()], "gpu02": [_file()]}, {"gpu01": same})) == (
+    assert view_of_plan.size_of(_shown({"gpu01": [_file(), block]}, {"gpu01": same})) == "no changes"
+    assert view_of_plan.work_of(_shown({"gpu01": [_file()], "gpu02": [_file()]}, {"gpu01": same})) == (
         "1 change on 1 node"
     )
     unknown = {"/etc/x": Present(True, None, 0o644, 2)}
@@ -96,7 +103,7 @@ def test_a_file_shows_whether_it_is_new_its_mode_and_its_diff():
 
 def test_lines_wrap_at_the_terminal_below_their_text():
     plan = _shown({"gpu01": [_file(content="a" * 90, path="/etc/sysconfig/rdma/cluster")]})
-    assert plan_text.blocks(plan, 30).splitlines() == [
+    assert _text(plan, 30).splitlines() == [
         "gpu01:",
         "  + acs  Write",
         "         /etc/sysconfig/rdma/cluster",
@@ -172,7 +179,7 @@ def test_packages_of_a_directory_have_versions_and_the_copies_their_size():
     ]
     plan = Plan(tuple(NodePlan(node, tuple(steps)) for node in ("n1", "n2")))
     copied = {node: {"/debs": folder} for node in ("n1", "n2")}
-    assert plan_text.blocks(plan_text.changes_of(plan, {}, copied), 80).splitlines()[1:] == [
+    assert _text(view_of_plan.changes_of(plan, {}, copied), 80).splitlines()[1:] == [
         "  + docker     Install docker",
         "      packages: docker.io 20.10 libx 2:1.0-3",
         "      note: 3 files, 4.5 MiB, copied to each node from /debs",
@@ -199,12 +206,12 @@ def test_the_size_counts_restarts_and_reboots_and_names_what_is_disturbed():
     restart = PlannedStep("docker", RestartUnit("Restart docker", "docker.service"))
     boot = PlannedStep("driver", Reboot("Reboot with the driver"))
     nodes = _shown({"gpu01": [_file(), restart], "gpu02": [restart, boot], "gpu03": []})
-    assert plan_text.size_of(nodes) == "4 changes on 2 nodes, 2 restarts, 1 reboot"
-    assert plan_text.disturbed(nodes) == [
+    assert view_of_plan.size_of(nodes) == "4 changes on 2 nodes, 2 restarts, 1 reboot"
+    assert view_of_plan.disturbed(nodes) == [
         "Services that restart: docker.service on gpu[01-02]",
         "Nodes that reboot: gpu02",
     ]
-    assert plan_text.size_of(_shown({"gpu03": []})) == "no changes"
+    assert view_of_plan.size_of(_shown({"gpu03": []})) == "no changes"
 
 
 @pytest.mark.parametrize("step", EVERY_KIND, ids=lambda step: step.kind)
@@ -215,6 +222,16 @@ def test_every_kind_of_step_has_a_line(step):
 
 def _undo(run, *steps):
     return UndoOutcome(run, steps)
+
+
+def _undo_text(outcomes, planned=None, **how):
+    found = HostMap(outcomes)
+    view = (
+        view_of_undo.plan(found, ("clusterctl", "undo", "--local"), **how)
+        if planned is None
+        else view_of_undo.ended(found, HostMap(planned), (), "changed: 0", **how)
+    )
+    return of_view.render(view).splitlines()
 
 
 def _step(undo, **more):
@@ -232,7 +249,7 @@ def test_an_undo_says_what_it_will_do():
         )
         for name in ("gpu01", "gpu02")
     }
-    assert undo_text.planned(outcomes).splitlines() == [
+    assert _undo_text(outcomes) == [
         "gpu[01-02] (2 nodes): undo run RUN:",
         "  - r  remove /etc/x",
         "  ~ r  restore /etc/y (644 root)",
@@ -250,25 +267,29 @@ def test_an_undo_says_what_it_will_do():
 def test_what_was_undone_is_listed_in_the_words_of_the_plan():
     listed = {"gpu01": _undo("RUN", _step("- remove /etc/x"))}
     done = {"gpu01": _undo("RUN", StepOutcome("r", "Write /etc/x", AppliedStatus.CHANGED))}
-    assert undo_text.done(listed, done).splitlines() == [
+    assert _undo_text(done, listed) == [
         "Undone: 1 change on 1 node, 0 restarts, 0 reboots",
+        "",
         "gpu01:",
         "  - r  remove /etc/x",
+        "",
+        "changed: 0",
     ]
+    assert _undo_text(done, listed, seen=True)[1:] == ["", "changed: 0"]
     failed = {"gpu01": _undo("RUN", StepOutcome("r", "Write /etc/x", AppliedStatus.FAILED, reason="no"))}
-    assert undo_text.done(listed, failed) == ""
+    assert _undo_text(failed, listed) == ["gpu01: r: Write /etc/x: no", "", "changed: 0"]
 
 
 def test_a_line_of_a_node_cannot_imitate_another_line():
-    text = undo_text.planned({"n1": _undo("RUN", _step("~ write 1\n  - r  remove /etc/passwd to /proc/x"))})
-    assert text.splitlines()[1] == "  ~ r  write 1 - r remove /etc/passwd to /proc/x"
+    lines = _undo_text({"n1": _undo("RUN", _step("~ write 1\n  - r  remove /etc/passwd to /proc/x"))})
+    assert lines[1] == "  ~ r  write 1 - r remove /etc/passwd to /proc/x"
 
 
 def test_a_note_of_an_undo_names_few_of_many_files():
     files = ["/etc/a", "/etc/b c", *(f"/etc/{n}" for n in range(38))]
     note = f"removes their remaining files in /etc, unless changed: {' '.join(files)}"
-    few = "note: removes their remaining files in /etc, unless changed: /etc/a /etc/b c and 38 more; -v lists them"
-    assert undo_text.note_line(note, every=False) == few
-    assert undo_text.note_line(note, every=True) == f"note: {note}"
+    few = "removes their remaining files in /etc, unless changed: /etc/a /etc/b c and 38 more; -v lists them"
     short = "removes their remaining files in /etc, unless changed: /etc/a /etc/b /etc/c"
-    assert undo_text.note_line(short, every=False) == f"note: {short}"
+    outcomes = {"n1": _undo("RUN", _step("- remove /etc", notes=(note, short)))}
+    assert _undo_text(outcomes)[2:4] == [f"      note: {few}", f"      note: {short}"]
+    assert _undo_text(outcomes, every=True)[2:4] == [f"      note: {note}", f"      note: {short}"]

@@ -1,9 +1,9 @@
-"""A plan as text: one line per change with its sign, diffs of files, and one block for nodes that show the same."""
+"""The changes of ``bootstrap`` and ``undo``: signs, diffs of files, and one block for nodes that show the same."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from types import MappingProxyType
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from clusterctl.apply.carry import package_of, version_of
 from clusterctl.inventory import nodeset
 from clusterctl.plan import file_diff
-from clusterctl.report.text import table
 from clusterctl.report.text.folding import shape
-from clusterctl.report.text.wrapping import wrapped
+from clusterctl.report.text.table import size
+from clusterctl.report.view import Block, Item, Tone
 from clusterctl.requirements.steps import (
     EnableUnit,
     InstallPackages,
@@ -35,22 +35,24 @@ if TYPE_CHECKING:
     from clusterctl.plan.file_diff import Present
     from clusterctl.plan.model import NodePlan, Plan, PlannedStep
 
-ADD, CHANGE, LEAVE = "+", "~", "."
-"""The sign of a line, besides ``-``; a line with LEAVE changes nothing."""
-_DETAILS = 3
-"""The most different diffs of one change that are shown in a block."""
+ADD, CHANGE, REMOVE, LEAVE = "+", "~", "-", "."
+"""The signs of changes; one with LEAVE changes nothing."""
+_TONES = {ADD: Tone.GOOD, CHANGE: Tone.OPEN, REMOVE: Tone.BAD, LEAVE: Tone.FAINT}
+_VARIANTS = 3
+"""The most different diffs, notes or values of one change that are shown in a block."""
 _VALUE_CHARACTERS = 40
 _PROCESSOR = re.compile(r"\bcpu\d+\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one node as people read it; ``details`` are the lines below it, such as a diff."""
+    """One change of one node as people read it, with the diff of its file and notes below it."""
 
     sign: str
     requirement: str
     text: str
-    details: tuple[str, ...] = field(default=(), compare=False)
+    diff: tuple[str, ...] = field(default=(), compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
     restarts: str = ""
     """The service that restarts."""
     reboots: bool = False
@@ -60,7 +62,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NodeChanges:
-    """The changes of one node."""
+    """The planned, or made, changes of one node."""
 
     node: str
     changes: tuple[Change, ...]
@@ -78,22 +80,24 @@ def change_of(
     """
     step = planned.step
     sign, more, was = CHANGE, "", ""
-    details: tuple[str, ...] = ()
+    diff: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if isinstance(step, (WriteFile, WriteBlock)):
         sign, more = _file(step, present.get(step.path))
-        details = file_diff.shown(step, present.get(step.path))
+        diff = file_diff.shown(step, present.get(step.path))
     elif isinstance(step, (WriteValue, SetRegister)):
         # The kernel separates the numbers of a value with tabs.
         was = " ".join(step.prior.split()) if len(step.prior) <= _VALUE_CHARACTERS else ""
     elif isinstance(step, InstallPackages):
-        sign, details = ADD, _packages(step, copied.get(step.folder or ""), first=first)
+        sign, notes = ADD, _packages(step, copied.get(step.folder or ""), first=first)
     elif isinstance(step, (LoadModule, EnableUnit, PutTree, MakeVenv)):
         sign = ADD
     return Change(
         sign,
         planned.requirement,
         f"{step.description} ({more})" if more else step.description,
-        details,
+        diff,
+        notes,
         step.unit if isinstance(step, RestartUnit) else "",
         isinstance(step, Reboot),
         was,
@@ -119,8 +123,8 @@ def _packages(step: InstallPackages, folder: Folder | None, *, first: bool) -> t
     if folder is not None:
         versions = {package_of(file): version_of(file) for file, _ in folder.sums}
         named = " ".join(f"{name} {versions.get(name, '')}".rstrip() for name in step.packages)
-        size = f"{counted(len(folder.sums), 'file')}, {table.size(sum(folder.sizes))}"
-        copies = (f"note: {size}, copied to each node from {folder.path}",) if first else ()
+        files = f"{counted(len(folder.sums), 'file')}, {size(sum(folder.sizes))}"
+        copies = (f"note: {files}, copied to each node from {folder.path}",) if first else ()
         return (f"packages: {named}", *copies)
     words = set(re.split(r"[\s,]+", step.description))
     return () if words.issuperset(step.packages) else (f"packages: {' '.join(step.packages)}",)
@@ -147,21 +151,15 @@ def _changes_of(node: NodePlan, present: Mapping[str, Present], copied: Mapping[
     return NodeChanges(node.node, tuple(changes))
 
 
-def without_details(change: Change) -> Change:
-    """Return a change for the list of what was done, without its diff."""
-    return replace(change, details=())
+def blocks(nodes: Iterable[NodeChanges]) -> Iterator[Block]:
+    """Yield a block for each distinct list of changes: the names of its nodes, then its changes.
 
-
-def blocks(nodes: Iterable[NodeChanges], width: int | None = None) -> str:
-    """Return a block for each distinct list of changes: the names of its nodes, then a line per change.
-
-    Nodes without changes are left out. ``width`` wraps these lines, but not those of diffs; None: never, for text that
-    programs read.
+    Nodes without changes are left out.
     """
     alike: dict[tuple[object, ...], list[NodeChanges]] = {}
     for node in (replace(found, changes=_joined(found.changes)) for found in nodes if found.changes):
         alike.setdefault((node.head, *node.changes), []).append(node)
-    return "\n\n".join(_block(found, width) for found in alike.values())
+    yield from map(_block, alike.values())
 
 
 def _joined(changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -180,46 +178,49 @@ def _joined(changes: Sequence[Change]) -> tuple[Change, ...]:
     return tuple(joined)
 
 
-def _block(nodes: Sequence[NodeChanges], columns: int | None) -> str:
-    names = [node.node for node in nodes]
+def _block(nodes: Sequence[NodeChanges]) -> Block:
     first = nodes[0]
-    title = nodeset.fold_counted(names, " nodes")
-    title = f"{title}: {first.head}" if first.head else title
-    width = max(len(change.requirement) for change in first.changes)
-    lines = [f"{title}:"]
+    title = nodeset.fold_counted([node.node for node in nodes], " nodes")
+    items = []
     for index, change in enumerate(first.changes):
-        was = _was([node.changes[index].was for node in nodes])
-        line = f"  {change.sign} {change.requirement.ljust(width)}  {change.text}{was}"
-        lines += wrapped(line, columns, indent=width + 6)
-        for detail in _details({n.node: n.changes[index].details for n in nodes}):
-            is_note = detail.startswith("note: ")
-            lines += wrapped(f"      {detail}", columns, indent=8) if is_note else [f"      {detail}"]
-    return "\n".join(lines)
+        by_node = {node.node: node.changes[index] for node in nodes}
+        items.append(
+            Item(
+                _TONES.get(change.sign, Tone.PLAIN),
+                change.text + _was(one.was for one in by_node.values()),
+                tuple(_shared({name: one.notes for name, one in by_node.items()})),
+                word=change.sign,
+                about=change.requirement,
+                diff=tuple(_shared({name: one.diff for name, one in by_node.items()})),
+            )
+        )
+    before = f"{title}: {first.head}:" if first.head else f"{title}:"
+    return Block("", before=before, items=tuple(items), signs=True, apart=True)
 
 
 def _was(values: Iterable[str]) -> str:
     """Return the former values of a change on the nodes of a block, in parentheses."""
     different = list(dict.fromkeys(filter(None, values)))
-    if len(different) > _DETAILS:
+    if len(different) > _VARIANTS:
         return f" (was {different[0]}; the others differ)"
     return f" (was {' or '.join(different)})" if different else ""
 
 
-def _details(by_node: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return the lines below a change; nodes whose lines differ only in names and numbers share them."""
+def _shared(by_node: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Return the diffs or notes of a change; nodes whose lines differ only in names and numbers share them."""
     kinds: dict[str, tuple[tuple[str, ...], list[str], bool]] = {}
     for node, lines in by_node.items():
         first, names, differs = kinds.setdefault(shape("\n".join(lines)), (lines, [], False))
         names.append(node)
         kinds[shape("\n".join(lines))] = (first, names, differs or lines != first)
     found: list[str] = []
-    for lines, names, differs in list(kinds.values())[:_DETAILS]:
+    for lines, names, differs in list(kinds.values())[:_VARIANTS]:
         if len(kinds) > 1 and lines:
             found.append(f"on {nodeset.fold(names)}:")
         found += lines
         if differs and lines:
             found.append(f"(of {names[0]}; the others differ in names or numbers)")
-    more = len(kinds) - _DETAILS
+    more = len(kinds) - _VARIANTS
     return [*found, f"... {more} more variants on other nodes"] if more > 0 else found
 
 
@@ -244,6 +245,28 @@ def size_of(nodes: Sequence[NodeChanges]) -> str:
         return work_of(nodes)
     restarts, reboots = sum(bool(c.restarts) for c in every), sum(c.reboots for c in every)
     return f"{work_of(nodes)}, {counted(restarts, 'restart')}, {counted(reboots, 'reboot')}"
+
+
+def end(nodes: Sequence[NodeChanges], before: Iterable[str] = ()) -> Block:
+    """Return the end of a plan: ``before``, what restarts and reboots, and the number of changes."""
+    return Block("", lines=(*before, *disturbed(nodes), f"Plan: {size_of(nodes)}"), apart=True)
+
+
+def made(nodes: Iterable[NodeChanges], head: str, *, seen: bool) -> Iterator[Block]:
+    """Yield what a run has changed, below ``head`` and the number of changes; nothing if it changed nothing.
+
+    Only the number, if the reader has just ``seen`` that all of this was planned.
+    """
+    busy = [
+        NodeChanges(
+            node.node, tuple(replace(one, diff=(), notes=()) for one in node.changes if one.sign != LEAVE)
+        )
+        for node in nodes
+    ]
+    busy = [node for node in busy if node.changes]
+    if busy:
+        yield Block("", lines=(f"{head}: {size_of(busy)}",), apart=True)
+        yield from () if seen else blocks(busy)
 
 
 def disturbed(nodes: Iterable[NodeChanges]) -> list[str]:
