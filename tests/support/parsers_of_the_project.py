@@ -357,7 +357,7 @@ def parsers() -> tuple[Parser, ...]:
             lambda text: ras.lines_of(text.encode(errors="replace")),
             _files("unit/report/logs/ras/*.json"),
         ),
-        Parser("report.known_errors.when", when.wall_clock, _files("unit/report/logs/broken/*")),
+        Parser("report.known_errors.when", when.stamp_of, _files("unit/report/logs/broken/*")),
         Parser("report.known_errors.origin", origin.origin_of, _files("unit/report/logs/broken/*")),
         Parser("launch.attribution", _attributed, (_STREAM,)),
         Parser("launch.leftovers", lambda text: leftovers.dead([text], HERE), (_LEFT,)),
