@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -90,9 +90,9 @@ def test_ranks_agree_while_they_train(
 
 REFUSED = """
 import torch
-from collective_core.bucket_tuning import _distinct, tuned_ddp
+from collective_core.bucket_tuning import distinct, tuned_ddp
 model = torch.nn.Linear(1 << 10, 1 << 10, bias=False)  # 4 MiB
-assert _distinct((None, 1, 3, 4, 10, 25), model) == [None, 1, 3, 4]
+assert distinct((None, 1, 3, 4, 10, 25), model) == [None, 1, 3, 4]
 for options in ({"bucket_cap_mb": 3}, {"samples": 0}):
     try:
         tuned_ddp(model, print, **options)
@@ -112,3 +112,52 @@ def test_options_that_do_not_fit_are_refused() -> None:
     )
     assert "leave bucket_cap_mb out" in done.stdout
     assert "at least 1 of each" in done.stdout
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """A process group of this process alone."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_ddp_that_trains_gets_the_buckets_of_another() -> None:
+    import torch
+    from collective_core.torch.unasked_buckets import SAMPLES, WARMUP, Tuning
+    from torch.nn.parallel import DistributedDataParallel
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 1))
+    ddp = DistributedDataParallel(model)
+    now = [0.0]
+
+    def renew(cap: float | None) -> DistributedDataParallel:
+        return DistributedDataParallel(model, bucket_cap_mb=cap)
+
+    def gradients(of: torch.nn.Module) -> list[torch.Tensor]:
+        model.zero_grad()
+        of(torch.ones(2, 4)).sum().backward()
+        return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+
+    tuning = Tuning(ddp, renew, (None, 1), clock=lambda: now[0])
+    whole = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    part = torch.optim.SGD(model[0].parameters(), lr=0.1)
+    assert tuning.is_stepped_by(whole)
+    assert not tuning.is_stepped_by(part)
+    expected, steps, going_on = gradients(model), 0, True
+    while going_on:
+        for one, other in zip(gradients(ddp), expected, strict=True):
+            assert torch.equal(one, other)
+        now[0] += 1.0 if ddp.bucket_bytes_cap == 1 << 20 else 2.0
+        going_on = tuning.end_step()
+        steps += 1
+    assert steps == 4 * (WARMUP + SAMPLES)  # each twice: the faster one must win again
+    assert ddp.bucket_bytes_cap == 1 << 20
+    # What a script registers on its DDP afterwards must not be lost.
+    again = Tuning(ddp, renew, (None, 1))
+    assert again.end_step()
+    ddp.register_comm_hook(None, lambda _state, bucket: bucket.buffer())
+    assert not again.end_step()

@@ -117,12 +117,12 @@ def tuned_ddp(
         )
     if environment.flag("CCORE_BUCKET_TUNE_DISABLE", fallback=False):
         return Tuned(_wrapped(model, None, ddp_options), None, {})
-    tuner = BucketTuner(_distinct(candidates, model))
+    tuner = BucketTuner(distinct(candidates, model))
     while pending := tuner.pending():
         cap = pending[0]
         ddp = _wrapped(model, cap, ddp_options)
         seconds = _median_of_steps(ddp, step, warmup, samples, clock)
-        tuner.record(cap, _slowest(seconds, ddp))
+        tuner.record(cap, slowest(seconds, ddp))
         del ddp
         _forget_wrapper(model)
     best = tuner.best
@@ -137,7 +137,7 @@ def _wrapped(model: torch.nn.Module, cap: Cap, options: dict[str, Any]) -> Distr
     return DistributedDataParallel(model, **given)
 
 
-def _distinct(candidates: Sequence[Cap], model: torch.nn.Module) -> list[Cap]:
+def distinct(candidates: Sequence[Cap], model: torch.nn.Module) -> list[Cap]:
     """Leave out all but the first candidate that hold all gradients in one bucket."""
     sizes = [one.numel() * one.element_size() for one in model.parameters() if one.requires_grad]
     whole = sum(sizes) / (1 << 20)
@@ -164,7 +164,7 @@ def _median_of_steps(
     return statistics.median(taken)
 
 
-def _slowest(seconds: float, ddp: DistributedDataParallel) -> float:
+def slowest(seconds: float, ddp: DistributedDataParallel) -> float:
     """Return the largest of all ranks' times, as rank 0 has it: equal to the last bit, whatever the backend does."""
     value = torch.tensor([seconds], dtype=torch.float64, device=next(ddp.parameters()).device)
     group = ddp.process_group

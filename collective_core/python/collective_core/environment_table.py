@@ -314,7 +314,8 @@ VARIABLES: tuple[Variable, ...] = (
         (Reader.PYTHON,), aliases=("AIACC_CPU_BINDING_ENABLE",),
     ),
     Variable(
-        "CCORE_BUCKET_TUNE_DISABLE", Kind.FLAG, "0", "`tuned_ddp` returns torch's default buckets at once",
+        "CCORE_BUCKET_TUNE_DISABLE", Kind.FLAG, "0",
+        "keep torch's default buckets: `tuned_ddp` returns at once, and `CCORE_RUN` tunes none",
         (Reader.PYTHON,), aliases=("AIACC_BUCKET_TUNE_DISABLE",),
     ),
     Variable(

@@ -35,6 +35,7 @@ class Option:
 OPTIONS = (
     Option("--for-gloo", "CCORE_FOR_GLOO", "1", "serve backend gloo too: its calls run on ccore"),
     Option("--bind-cpus", "CCORE_CPU_BINDING", "1", "bind each rank to CPUs near its GPU"),
+    Option("--no-bucket-tuning", "CCORE_BUCKET_TUNE_DISABLE", "1", "leave DDP's bucket size as it is"),
     Option("--no-nccl", "CCORE_NCCL", "0", "put no library in front of NCCL"),
     Option("--force-aliases", "CCORE_ALIAS", "force", "replace an installed Horovod or torch_accl"),
 )

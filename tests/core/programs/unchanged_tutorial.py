@@ -24,9 +24,9 @@ def setup(rank, world_size):
 class ToyModel(nn.Module):
     def __init__(self):
         super().__init__()
-        self.net1 = nn.Linear(10, 10)
+        self.net1 = nn.Linear(10, 600)
         self.relu = nn.ReLU()
-        self.net2 = nn.Linear(10, 5)
+        self.net2 = nn.Linear(600, 600)
 
     def forward(self, x):
         return self.net2(self.relu(self.net1(x)))
@@ -37,11 +37,11 @@ def demo(rank, world_size):
     torch.manual_seed(rank)
     ddp_model = DDP(ToyModel())
     loss_fn = nn.MSELoss()
-    optimizer = optim.SGD(ddp_model.parameters(), lr=0.1)
+    optimizer = optim.SGD(ddp_model.parameters(), lr=0.01)
     for _ in range(int(sys.argv[1])):
         optimizer.zero_grad()
         outputs = ddp_model(torch.randn(20, 10))
-        loss_fn(outputs, torch.randn(20, 5)).backward()
+        loss_fn(outputs, torch.randn(20, 600)).backward()
         optimizer.step()
     path = Path(tempfile.gettempdir()) / f"{os.environ['MASTER_PORT']}.checkpoint"
     if rank == 0:

@@ -21,7 +21,7 @@ from torch.distributed import distributed_c10d
 from collective_core import __version__, environment, log, nccl_plugins
 from collective_core.errors import LibraryNotFoundError
 from collective_core.locations import NCCL_LIBRARY_NAME
-from collective_core.torch import BACKEND_NAME
+from collective_core.torch import BACKEND_NAME, unasked_buckets
 
 _RDMA = Path("/sys/class/infiniband")
 _logger = logging.getLogger("collective_core")
@@ -36,6 +36,7 @@ def serve() -> None:
         )
     log.show_on_stderr()
     _offer_plugins()
+    unasked_buckets.serve()
     _replace("init_process_group", _init_process_group)
     _replace("monitored_barrier", _monitored_barrier)
 

@@ -1,0 +1,149 @@
+"""Tune the bucket size of DistributedDataParallel while a script trains that knows nothing of it.
+
+`bucket_tuning.tuned_ddp` does the same for a script that calls it. Here the steps are those of the script: between two
+steps of the optimizer, its DDP gets the Reducer of a DDP that was made with another bucket size.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from collective_core import environment
+from collective_core.bucket_tuning import CANDIDATES, BucketTuner, Cap, distinct, slowest
+
+WARMUP, SAMPLES = 3, 10
+"""Steps with each bucket size: DDP arranges its buckets in the first two, and the median of the others counts."""
+_SIMPLE = frozenset(
+    {"self", "module", "device_ids", "output_device", "dim", "broadcast_buffers", "forward_sync_buffers",
+     "process_group", "find_unused_parameters", "gradient_as_bucket_view"}
+)  # fmt: skip
+"""Arguments of a DDP whose buckets may change; with any other the script has its own idea of them."""
+_OF_BUCKETS = frozenset(
+    {"reducer", "logger", "bucket_bytes_cap", "bucket_bytes_cap_list", "bucket_bytes_cap_default", "_bucket_config",
+     "_has_rebuilt_buckets"}
+)  # fmt: skip
+"""Attributes of a DDP that belong to its buckets, in the releases of torch that have them."""
+_logger = logging.getLogger("collective_core")
+_tunings: list[Tuning] = []
+
+
+class Tuning:
+    """The search for the bucket size of one DDP. All ranks count the same steps, so they change it together."""
+
+    def __init__(
+        self,
+        ddp: DistributedDataParallel,
+        renew: Callable[[Cap], DistributedDataParallel],
+        candidates: Sequence[Cap],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Take a DDP with torch's default, and what makes another one around its module."""
+        self._ddp = weakref.ref(ddp)
+        self._renew = renew
+        self._clock = clock
+        self._tuner = BucketTuner(candidates)
+        self._trained = {id(parameter) for parameter in ddp.module.parameters() if parameter.requires_grad}
+        self._cap: Cap = self._tuner.pending()[0]
+        self._steps = 0
+        self._began = clock()
+        self._taken: list[float] = []
+
+    def is_stepped_by(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Return whether the optimizer has all that this DDP trains: then its step ends a training step."""
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        return self._trained <= held
+
+    def end_step(self) -> bool:
+        """Take the time of a step, and change the buckets if it was the last with them. Returns whether to go on."""
+        ddp = self._ddp()
+        if ddp is None or _is_unfit(ddp):
+            return False
+        device = next(ddp.parameters()).device
+        if device.type == "cuda":  # the host is ahead of the GPU
+            torch.cuda.synchronize(device)
+        now = self._clock()
+        if self._steps >= WARMUP:
+            self._taken.append(now - self._began)
+        self._began = now
+        self._steps += 1
+        if len(self._taken) < SAMPLES:
+            return True
+        self._tuner.record(self._cap, slowest(sorted(self._taken)[SAMPLES // 2], ddp))
+        pending = self._tuner.pending()
+        wanted = pending[0] if pending else self._tuner.best
+        if wanted != self._cap:
+            _give(ddp, self._renew(wanted))
+        self._cap, self._steps, self._taken = wanted, 0, []
+        self._began = self._clock()
+        if not pending and ddp.process_group.rank() == 0:
+            times = ", ".join(
+                f"{cap or 'default'}: {1e3 * s:.2f} ms" for cap, s in self._tuner.times_s.items()
+            )
+            _logger.info(
+                "collective_core: bucket_cap_mb of DDP is %s; a step takes %s", wanted or "the default", times
+            )
+        return bool(pending)
+
+
+def serve() -> None:
+    """Tune every DDP that is made with torch's default buckets; called once."""
+    original: Any = DistributedDataParallel.__init__
+    signature = inspect.signature(original)
+
+    def init(self: DistributedDataParallel, *given: Any, **named: Any) -> None:
+        original(self, *given, **named)
+        options = signature.bind(self, *given, **named).arguments
+        if type(self) is not DistributedDataParallel or not options.keys() <= _SIMPLE:
+            return
+        del options["self"], options["module"]
+        module = self.module
+
+        def renew(cap: Cap) -> DistributedDataParallel:
+            fresh = DistributedDataParallel.__new__(DistributedDataParallel)
+            original(fresh, module, **options, **({} if cap is None else {"bucket_cap_mb": cap}))
+            return fresh
+
+        _consider(self, renew)
+
+    init.__wrapped__ = original  # type: ignore[attr-defined]  # for inspect, which shows torch's own arguments
+    DistributedDataParallel.__init__ = init  # type: ignore[method-assign]
+    register_optimizer_step_post_hook(_after_step)
+
+
+def _consider(ddp: DistributedDataParallel, renew: Callable[[Cap], DistributedDataParallel]) -> None:
+    candidates = distinct(CANDIDATES, ddp.module)
+    trained = sum(parameter.requires_grad for parameter in ddp.module.parameters())
+    # A rank of an optimizer that is spread over the ranks may hold a single parameter, but not two.
+    alone = ddp.process_group.size() < 2 or trained < 2
+    if not (alone or len(candidates) < 2 or environment.flag("CCORE_BUCKET_TUNE_DISABLE", fallback=False)):
+        _tunings.append(Tuning(ddp, renew, candidates))
+
+
+def _is_unfit(ddp: Any) -> bool:
+    """Return whether the script has asked since for what another Reducer would lose; equal on all ranks."""
+    return bool(
+        ddp._comm_hooks
+        or ddp.static_graph
+        or ddp._join_config.enable
+        or torch.are_deterministic_algorithms_enabled()
+    )
+
+
+def _give(ddp: DistributedDataParallel, fresh: DistributedDataParallel) -> None:
+    """Put the buckets of another DDP into this one; the old Reducer takes its hooks off the parameters as it goes."""
+    vars(ddp).update({name: value for name, value in vars(fresh).items() if name in _OF_BUCKETS})
+
+
+def _after_step(optimizer: torch.optim.Optimizer, _given: Any, _named: Any) -> None:
+    for tuning in [one for one in _tunings if one.is_stepped_by(optimizer)]:
+        if not tuning.end_step():
+            _tunings.remove(tuning)
