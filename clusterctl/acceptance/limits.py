@@ -8,10 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from clusterctl import model_errors, user_files
+from clusterctl import model_errors, shipped_tables, user_files
 from clusterctl.acceptance.model import RowStatus
 from clusterctl.acceptance.rules import AcceptRule, BadRuleError, read_rule
 from clusterctl.errors import ConfigError, InventoryError
@@ -156,10 +155,8 @@ def is_for(file: ThresholdFile, hardware: str) -> bool:
 @cache
 def shipped() -> tuple[ThresholdFile, ...]:
     """Return the thresholds that clusterctl ships."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return tuple(
-        ThresholdFile.model_validate(loader(path.read_text(encoding="utf-8")).get_single_data())
-        for path in sorted(FOLDER.glob("*.yaml"))
+        ThresholdFile.model_validate(shipped_tables.read(path)) for path in sorted(FOLDER.glob("*.yaml"))
     )
 
 

@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import Field, StringConstraints
 
+from clusterctl import shipped_tables
 from clusterctl.closest import did_you_mean
 from clusterctl.errors import ImageError, UsageError
 from clusterctl.inventory.field_types import VariableName
@@ -159,5 +159,4 @@ def load(name: str) -> Library:
     """Return a library; raise UsageError with the known names."""
     if name not in names():
         raise UsageError(f"unknown library {name!r}", hint=did_you_mean(name, names()))
-    text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
-    return Library.model_validate(yaml.safe_load(text))
+    return Library.model_validate(shipped_tables.read(FOLDER / f"{name}.yaml"))

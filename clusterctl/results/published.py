@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-import yaml
 from pydantic import TypeAdapter
 
+from clusterctl import shipped_tables
 from clusterctl.documents.baseline import Published
 
 _FILE = Path(__file__).with_name("published.yaml")
@@ -18,8 +18,7 @@ _FILE = Path(__file__).with_name("published.yaml")
 @cache
 def rows() -> tuple[Published, ...]:
     """Return the catalogue."""
-    loaded = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
-    return tuple(TypeAdapter(list[Published]).validate_python(loaded))
+    return tuple(TypeAdapter(list[Published]).validate_python(shipped_tables.read(_FILE)))
 
 
 def like(key: Mapping[str, str]) -> tuple[Published, ...]:
