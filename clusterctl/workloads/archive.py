@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from functools import cache
 from pathlib import Path
 
 ARCHIVE = "workloads.pyz"
@@ -72,8 +73,9 @@ _ENTRY = "from clusterctl.workloads.__main__ import main\n\nraise SystemExit(mai
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
+@cache
 def build() -> bytes:
-    """Return the archive; the same sources give the same bytes."""
+    """Return the archive, built once; the same sources give the same bytes."""
     folder = Path(__file__).parent
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
