@@ -66,7 +66,11 @@ def chosen() -> list[Path]:
     """The cases with peers and steps: some per requirement."""
     found: dict[str, list[Path]] = {}
     for path in sorted(CASES.glob("*/*.yaml")):
-        case = yaml.safe_load(path.read_text())
+        text = path.read_text()
+        # Reading all cases as YAML takes a second in each worker.
+        if "\npeers:" not in text or "steps:" not in text:
+            continue
+        case = yaml.safe_load(text)
         if path.parent.name in ALL and case.get("peers") and case["expect"].get("steps"):
             found.setdefault(path.parent.name, []).append(path)
     return [path for paths in found.values() for path in paths[:PER_REQUIREMENT]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -62,9 +63,16 @@ def slowest(used: patterns.Used) -> tuple[float, str]:
     return worst
 
 
-@pytest.mark.parametrize(
-    "used", [*patterns.of_source(), *patterns.of_catalogue()], ids=lambda used: used.place
-)
-def test_a_pattern_takes_no_longer_than_a_line_is_long(used: patterns.Used) -> None:
-    taken, line = slowest(used)
-    assert taken < LIMIT_S, f"{used.place}: {used.pattern.pattern!r} takes {taken:.2f} s; {line}"
+@pytest.mark.parametrize("patterns_of", [patterns.of_source, patterns.of_catalogue])
+def test_a_pattern_takes_no_longer_than_a_line_is_long(
+    patterns_of: Callable[[], list[patterns.Used]],
+) -> None:
+    found = patterns_of()
+    assert len(found) > 300
+    slow = [
+        f"{used.place}: {used.pattern.pattern!r} takes {taken:.2f} s; {line}"
+        for used in found
+        for taken, line in [slowest(used)]
+        if taken > LIMIT_S
+    ]
+    assert slow == []
