@@ -144,6 +144,7 @@ class VariantResult(Part):
 class BenchStatus(str, Enum):
     """Tell whether a run succeeded and met its baseline.
 
+    ``below-threshold``: a point of the scaling curve is less efficient than ``--min-efficiency`` asks for.
     ``not-judged``: it succeeded, but none of its figures could be compared with the baseline. ``doubtful``: errors of
     the hardware grew during the run or a CPU quota held a rank back (``proof.health``), or a node or link was confirmed
     as slow (``proof.slow``), so that its figures may not be those of healthy nodes.
@@ -152,6 +153,7 @@ class BenchStatus(str, Enum):
     OK = "ok"
     FAILED = "failed"
     BELOW_BASELINE = "below-baseline"
+    BELOW_THRESHOLD = "below-threshold"
     NOT_JUDGED = "not-judged"
     DOUBTFUL = "doubtful"
 

@@ -279,6 +279,8 @@ class Proof(Sparse):
     failures: tuple[Fault, ...] | None = None
     topology: Topology | None = None
     baseline: BaselineVerdict | None = None
+    min_efficiency: float | None = None
+    """The least efficiency that was asked for, as a share; points with more than one rank are judged by it."""
 
     @property
     def more(self) -> frozenset[str]:

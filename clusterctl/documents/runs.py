@@ -17,8 +17,10 @@ class RunOutcome(str, Enum):
     ``interrupted``: it ended before it wrote its result. ``failed``: something failed, or an error ended the run.
     ``unmet``: requirements are unmet or unknown after a check or bootstrap. ``unfinished``: a bootstrap has steps left,
     or ``undo`` did not reach a node. ``up`` and ``down``: the containers of an ``up`` run, or were removed.
-    ``named``: ``locate`` named a node, rail or link, or was inconclusive. ``doubtful``: the hardware reported faults
-    during a benchmark, or a CPU quota, a node or a link slowed it. ``unreadable``: its documents cannot be read.
+    ``below-baseline``, ``below-threshold``: a benchmark is slower than its baseline, or less efficient than
+    ``--min-efficiency``. ``named``: ``locate`` named a node, rail or link, or was inconclusive. ``doubtful``: the
+    hardware reported faults during a benchmark, or a CPU quota, a node or a link slowed it. ``unreadable``: its
+    documents cannot be read.
     """
 
     RUNNING = "running"
@@ -31,6 +33,7 @@ class RunOutcome(str, Enum):
     NAMED = "named"
     UNFINISHED = "unfinished"
     BELOW_BASELINE = "below-baseline"
+    BELOW_THRESHOLD = "below-threshold"
     NOT_JUDGED = "not-judged"
     DOUBTFUL = "doubtful"
     UP = "up"

@@ -28,10 +28,9 @@ from clusterctl.report.text.runs import figure
 from clusterctl.report.text.table import size
 from clusterctl.report.view import Block, Case, CaseEnd, Metric, Suite, Tile, Tone, View
 from clusterctl.results.record import Record, Summary, key_text
-from clusterctl.views import bench_page, bench_table
+from clusterctl.views import bench_page, bench_sentence, bench_table, words
 from clusterctl.wording import counted
 from clusterctl.workloads.device.sensors import NO_GPU
-from clusterctl.workloads.shared_gpu import TIME_SLICES
 
 COLUMNS = (
     *("run", "started_at", "benchmark", "library", "launcher", "status", "hardware", "np", "nodes"),
@@ -60,7 +59,6 @@ _METRICS = {
     "clusterctl_bench_energy_per_byte_joules": "Energy of all GPUs per byte of the messages of a collective's sweep.",
     "clusterctl_bench_energy_per_step_joules": "Energy of all GPUs per step of a training.",
 }
-TONES = {"ok": Tone.GOOD, "not-judged": Tone.OPEN, "doubtful": Tone.OPEN}
 MPS_COMMANDS = (
     "export CUDA_MPS_PIPE_DIRECTORY=/tmp/mps CUDA_MPS_LOG_DIRECTORY=/tmp/mps-log",
     "nvidia-cuda-mps-control -d",
@@ -76,6 +74,7 @@ def view(record: Record, *, for_page: bool = False) -> View:
     """
     result, summary = record.result, record.summary
     several = len(result.variants) > 1
+    word, finer = words.of_bench(result)
     head, figures, proof = _blocks(result)
     turns, energy = _time_slices(result), _energy(result)
     blocks: tuple[Block, ...] = (turns, head, figures, energy, proof)
@@ -86,8 +85,10 @@ def view(record: Record, *, for_page: bool = False) -> View:
         title=_title(record),
         run=summary.run,
         began=summary.started_at.replace("T", " ").replace("Z", " UTC"),
-        word=summary.status,
-        tone=TONES.get(summary.status, Tone.BAD),
+        word=words.with_finer(word, finer),
+        tone=words.TONES[word],
+        # A terminal shows the failures of a failed run and their hints below its figures.
+        sentence="" if summary.status == "failed" and not for_page else bench_sentence.sentence(record),
         tiles=tuple(_variant_tiles(result.variants) if several else _tiles(result)),
         failures=result.proof.failures or (),
         how=_measured(record),
@@ -206,13 +207,11 @@ def _energy_line(entry: Energy) -> str:
 
 def _time_slices(result: BenchResult) -> Block:
     """Return that the ranks took turns on a GPU, and the two commands that start MPS; empty if they did not."""
-    shared = (result.proof.sharing, *(one.proof.sharing for one in result.variants))
-    if not any(TIME_SLICES in one for one in shared if one):
+    if words.of_bench(result)[1] != words.TURNS:
         return Block("")
     return Block(
         "",
-        before="Ranks shared a GPU in time slices: each operation waits for turns, so these figures are not those of "
-        "the library. Start MPS on the node, with its variables in `env` of the inventory, and measure again:",
+        before="Start MPS on the node, with its variables in `env` of the inventory, and measure again:",
         lines=MPS_COMMANDS,
         tone=Tone.OPEN,
     )

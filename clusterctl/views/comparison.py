@@ -11,8 +11,7 @@ from clusterctl.report.view import TONES, Block, Cell, Head, Table, Tone, View
 from clusterctl.results.comparison import Comparison, Figure
 from clusterctl.results.noise import FLOOR
 from clusterctl.results.record import Record, Summary
-from clusterctl.views import bounds, charts, configuration, heat_map
-from clusterctl.views.bench import TONES as TONES_OF_RUNS
+from clusterctl.views import bounds, charts, configuration, heat_map, words
 from clusterctl.wording import counted
 
 
@@ -29,7 +28,7 @@ def view(found: Comparison, records: Sequence[Record]) -> View:
     )
     blocks = (
         Block("", lines=(*runs, *(f"CAUTION: {one}" for one in warned)), on_page=False),
-        Block("", tables=(_runs(found),), on_terminal=False),
+        Block("", tables=(_runs(found, records),), on_terminal=False),
         Block(
             "These runs differ", before="Ratios include all of these effects:", lines=tuple(warned),
             tone=Tone.OPEN, on_terminal=False,
@@ -74,19 +73,20 @@ def _run(name: str, run: Summary, repeats: int, variant: str | None) -> str:
     return f"{name}: run {run.run}, {run.benchmark}, library {run.library or '-'}{first}, {run.where}, {how}"
 
 
-def _runs(found: Comparison) -> Table:
+def _runs(found: Comparison, records: Sequence[Record]) -> Table:
     """Return the table of a page, whose columns have the start and the id of a run."""
     names = found.names if found.by_values else found.letters
     rows = tuple(
         (
             Cell(f"{name} (variant {variant})" if variant else name),
-            Cell(run.status, TONES_OF_RUNS.get(run.status, Tone.BAD)),
+            Cell(words.with_finer(word, finer), words.TONES[word]),
             Cell(run.started_at.replace("T", " ").replace("Z", "")),
             *(Cell("-" if one is None else str(one)) for one in (run.run, run.np, run.nodes, repeats)),
             Cell(run.hardware or "-", shade="long"),
         )
-        for name, run, repeats, variant in zip(
-            names, found.runs, found.repeats, found.variants, strict=True
+        for name, run, repeats, variant, (word, finer) in zip(
+            names, found.runs, found.repeats, found.variants, (words.of_bench(one.result) for one in records),
+            strict=True,
         )
     )  # fmt: skip
     heads = ("run", "status", "began UTC", "id", "ranks", "nodes", "repeats", "hardware")

@@ -17,34 +17,15 @@ from clusterctl.documents.locate import (
 from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.view import Block, Cell, Head, Item, Table, Tile, Tone, View
-from clusterctl.results import locate as results
-from clusterctl.views import locate_cause, pair_matrix
+from clusterctl.views import locate_cause, locate_sentence, pair_matrix, words
 from clusterctl.views.pair_matrix import speed
-from clusterctl.wording import counted
+from clusterctl.wording import counted, some
 
 _MOST_PAIRS = 4
-_MEASURES = {
-    "gemm": "matrix multiplication",
-    "hash": "hashing on its CPU",
-    "memory": "copies in its own memory",
-    "host-to-device": "copies to the GPU",
-    "device-to-host": "copies from the GPU",
-}
-
-
-_TONES = {
-    SuspectStatus.NAMED: Tone.BAD, SuspectStatus.OPEN: Tone.OPEN, SuspectStatus.CLEARED: Tone.GOOD
-}  # fmt: skip
 _PAIRS = (
     "Bandwidth of both directions at once, the best of the first rounds. A slow node is slow with each partner; a slow "
     "link is one cell."
 )
-_WORDS = {
-    LocateStatus.NONE: ("ok", Tone.GOOD),
-    LocateStatus.NAMED: ("slow", Tone.BAD),
-    LocateStatus.INCONCLUSIVE: ("inconclusive", Tone.OPEN),
-    LocateStatus.FAILED: ("failed", Tone.BAD),
-}
 
 
 def view(found: Locate, history: Sequence[str] = ()) -> View:
@@ -61,7 +42,7 @@ def view(found: Locate, history: Sequence[str] = ()) -> View:
         Block("Slow", items=named),
         Block("Named in earlier runs", lines=tuple(history)),
         Block("Undecided, cleared, and what concerns all nodes", items=others),
-        Block("", lines=() if failed else (_others(found),), on_page=False),
+        Block("", lines=tuple(filter(None, () if failed else (_others(found),))), on_page=False),
         Block(
             "Hardware during the run",
             lines=tuple(locate_cause.health_of_others(found, () if failed else _described(found))),
@@ -73,14 +54,15 @@ def view(found: Locate, history: Sequence[str] = ()) -> View:
         ),
         _differences(found),
     )  # fmt: skip
-    word, tone = _WORDS[found.status]
+    word, finer = words.of_locate(found)
     began = run_ids.started_at(found.run)
     return View(
         title=f"Locate \u00b7 {size(found)}",
         run=found.run,
         began=began.strftime("%Y-%m-%d %H:%M UTC") if began is not None else "",
-        word=word,
-        tone=tone,
+        word=words.with_finer(word, finer),
+        tone=words.TONES[word],
+        sentence=locate_sentence.sentence(found),
         tiles=tuple(_tiles(found)),
         failures=found.failures,
         blocks=tuple(one for one in blocks if not one.is_empty),
@@ -88,26 +70,28 @@ def view(found: Locate, history: Sequence[str] = ()) -> View:
 
 
 def _head(found: Locate) -> Iterator[str]:
-    """Yield what was measured, and the verdict of a run without names; two nodes cannot get one."""
-    if found.status is LocateStatus.FAILED:
-        yield "locate: no verdict, because the run failed"
-        return
-    yield f"locate: {size(found)}, {measured(found)}; {false_alarms(found)}"
-    if found.status is LocateStatus.NONE and found.nodes > 2:
-        ends = [*(one.status for one in found.suspects), *(one.status for one in found.suspects_alone)]
-        again = "; run locate again to decide what is undecided" if SuspectStatus.OPEN in ends else ""
-        yield f"no node, rail or link was named as slow{again}"
+    """Yield what was measured."""
+    if found.status is not LocateStatus.FAILED:
+        yield f"locate: {size(found)}, {measured(found)}; {false_alarms(found)}"
 
 
 def _tiles(found: Locate) -> Iterator[Tile]:
-    names = results.named(found)
-    yield Tile("Slow", str(len(names)), "", ", ".join(names) or "no node, rail or link was named")
+    """Yield what is slow and what is undecided by name, and the rate of the others."""
+    names = locate_sentence.parts(found)
+    if found.status is not LocateStatus.FAILED:
+        how = f"{found.rounds} rounds of pairs, {found.library or 'no library'}"
+        yield Tile("Slow", some(names, 2) or "none", "", how)
+    open_ = [one for one in found.suspects if one.status is SuspectStatus.OPEN]
+    if open_:
+        yield Tile(
+            "Undecided",
+            some([locate_sentence.of_suspect(one, found) for one in open_], 2),
+            "",
+            "run locate again",
+        )
     if found.rates:
         value, _, unit = speed(statistics.median(one.gbps for one in found.rates)).partition(" ")
         yield Tile("Median rate", value, unit, "best rate of a rank, each direction")
-    yield Tile("Pair rounds", str(found.rounds), "", f"and {found.windows} windows of each rank alone")
-    how = f"{found.library or 'no library'}, {found.launcher or 'no launcher'}"
-    yield Tile("Time", f"{found.duration_s:.0f}", "s", how)
 
 
 def _apart(found: Locate) -> Block:
@@ -140,7 +124,7 @@ def _differences(found: Locate) -> Block:
 
 def size(found: Locate) -> str:
     """Return the number of nodes and rails."""
-    rails = rails_of(found)
+    rails = locate_sentence.rails_of(found)
     return f"{counted(found.nodes, 'node')} x {counted(rails, 'rail')}"
 
 
@@ -155,16 +139,11 @@ def false_alarms(found: Locate) -> str:
     return f"at most {found.false_alarms_per_run * 1000:g} false alarms in 1000 runs of a healthy fleet"
 
 
-def rails_of(found: Locate) -> int:
-    """Return the number of rails."""
-    return 1 + max((one.place for one in found.rates), default=0)
-
-
 def items(found: Locate) -> list[Item]:
     """Return what was found: what is slow first, then what is undecided or was cleared, then what concerns all."""
-    rails, listed = rails_of(found), _held_back(found)
+    rails, listed = locate_sentence.rails_of(found), _held_back(found)
     for status in (SuspectStatus.NAMED, SuspectStatus.OPEN, SuspectStatus.CLEARED):
-        listed += [_alone(one, found, rails) for one in found.suspects_alone if one.status is status]
+        listed += [_alone(one, found) for one in found.suspects_alone if one.status is status]
         listed += [_pairs(one, found, rails) for one in found.suspects if one.status is status]
     listed += [
         Item(Tone.BAD, _sometimes(one, rails))
@@ -241,7 +220,7 @@ def _slow_windows(found: Locate) -> Iterator[str]:
     for number in sorted({one.window for one in found.slow_windows}):
         of_it = [one for one in found.slow_windows if one.window == number]
         nodes = nodeset.fold(dict.fromkeys(node for one in of_it for node in one.nodes))
-        what = ", ".join(_MEASURES.get(one.measure, one.measure) for one in of_it)
+        what = ", ".join(locate_sentence.MEASURES.get(one.measure, one.measure) for one in of_it)
         yield (
             f"window {number} of {found.windows}: {nodes}: up to {_loss(min(one.ratio for one in of_it))} than in the "
             f"best window of the same rank ({what}); the best window counts; likely causes: another program, or "
@@ -280,16 +259,16 @@ def _rail(place: int, interface: str | None, rails: int) -> str:
     return f"{name} ({interface})" if interface and rails > 1 else name
 
 
-def _alone(one: SuspectAlone, found: Locate, rails: int) -> Item:
-    who = f"{one.node}{_rail(one.place, None, rails)}"
-    what = _MEASURES.get(one.measure, one.measure)
+def _alone(one: SuspectAlone, found: Locate) -> Item:
+    who = f"{one.node}{locate_sentence.gpu_of(one.place, one.measure, found)}"
+    what = locate_sentence.MEASURES.get(one.measure, one.measure)
     if one.status is SuspectStatus.CLEARED:
         said = f"{who}: cleared: {what} was slow at first, and not in {one.windows} windows"
-        return Item(_TONES[one.status], said)
+        return Item(words.TONES[words.OF_SUSPECTS[one.status]], said)
     how = "slow" if one.status is SuspectStatus.NAMED else "undecided, may be slow"
     said = f"{who}: {how} alone: {what} {_loss(one.ratio)} than its peers (chance {one.chance:.1g})"
     why = locate_cause.of_alone(one, found) if one.status is SuspectStatus.NAMED else ()
-    return Item(_TONES[one.status], said, tuple(why))
+    return Item(words.TONES[words.OF_SUSPECTS[one.status]], said, tuple(why))
 
 
 def _pairs(one: Suspect, found: Locate, rails: int) -> Item:
@@ -297,24 +276,23 @@ def _pairs(one: Suspect, found: Locate, rails: int) -> Item:
     who = f"{one.nodes[0]}{rail}" if len(one.nodes) == 1 else f"link {one.nodes[0]} - {one.nodes[1]}{rail}"
     if one.status is SuspectStatus.CLEARED:
         said = f"{who}: cleared: low in {one.low_with} of {one.partners} rounds, well in confirmation"
-        return Item(_TONES[one.status], said)
+        return Item(words.TONES[words.OF_SUSPECTS[one.status]], said)
     seen = f"low in {one.low_with} of {one.partners} rounds" if len(one.nodes) == 1 else "low each time"
     how = "slow" if one.status is SuspectStatus.NAMED else "undecided, may be slow"
     said = f"{who}: {how}: {_loss(one.ratio)} than pairs beside it, {seen} and in {one.confirmations} confirmations"
     said += f" (chance {one.chance:.1g})"
     if one.status is SuspectStatus.NAMED:
-        return Item(_TONES[one.status], said, tuple(locate_cause.of_pairs(one, found, rails)))
-    return Item(_TONES[one.status], said, tuple(locate_cause.of_unlike(one, found)))
+        return Item(
+            words.TONES[words.OF_SUSPECTS[one.status]], said, tuple(locate_cause.of_pairs(one, found, rails))
+        )
+    return Item(words.TONES[words.OF_SUSPECTS[one.status]], said, tuple(locate_cause.of_unlike(one, found)))
 
 
 def _others(found: Locate) -> str:
     named = {node for one in found.suspects if one.status is not SuspectStatus.CLEARED for node in one.nodes}
     rates = [one.gbps for one in found.rates if one.node not in named] or [one.gbps for one in found.rates]
     nodes = len({one.node for one in found.rates} - named)
-    if not rates:
-        return "no pairs were measured: that takes two nodes, and three to name the slow one"
+    if not rates or not named or found.nodes == 2:
+        return ""  # The sentence has the range of all nodes.
     ends = dict.fromkeys((speed(min(rates)), speed(max(rates))))
-    span = f"{' to '.join(ends)} in each direction"
-    if found.nodes == 2:
-        return f"the link of the two nodes: {span}; with two nodes a slow link cannot be distinguished from a slow node"
-    return f"{'the other ' if named else ''}{counted(nodes, 'node')}: {span}"
+    return f"the other {counted(nodes, 'node')}: {' to '.join(ends)} in each direction"

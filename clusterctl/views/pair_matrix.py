@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 
 from clusterctl.documents.locate import Locate, PairRate, SuspectStatus
 from clusterctl.grouping import grouped
@@ -13,6 +14,8 @@ from clusterctl.views.heat_map import shade
 WHOLE_UP_TO = 24
 """So many nodes fit as columns; the nodes of a larger fleet have a column for each partner that they met."""
 ROWS_SHOWN = 48
+PARTNER = "partner"
+"""The class of a cell that is low because the other node of the pair is slow."""
 _NOT_MET = Cell("", shade="none")
 
 
@@ -28,6 +31,11 @@ def matrices(found: Locate) -> tuple[tuple[Table, ...], tuple[Table, ...]]:
 
 def _matrix(place: int, pairs: Sequence[PairRate], found: Locate, rails: int) -> Table:
     median = statistics.median(one.gbps for one in pairs)
+    slow = {
+        one.nodes[0]
+        for one in found.suspects
+        if one.status is SuspectStatus.NAMED and one.place == place and len(one.nodes) == 1
+    }
     met: dict[str, dict[str, float]] = {}
     for one in pairs:
         first, second = one.nodes
@@ -38,17 +46,20 @@ def _matrix(place: int, pairs: Sequence[PairRate], found: Locate, rails: int) ->
     left_out = 0
     if len(names) <= WHOLE_UP_TO:
         columns = tuple(names)
-        rows = [(node, [_cell(node, other, met.get(node, {}), median) for other in names]) for node in names]
+        rows = [
+            (node, [_cell(node, other, met.get(node, {}), median, slow) for other in names]) for node in names
+        ]
     else:
         slowest = sorted(names, key=lambda node: max(met.get(node, {"": 0.0}).values()))[:ROWS_SHOWN]
         most = max(len(met.get(node, {})) for node in slowest)
-        rows = [(node, _partners(node, met.get(node, {}), median, most)) for node in slowest]
+        rows = [(node, _partners(node, met.get(node, {}), median, most, slow)) for node in slowest]
         columns, left_out = (
             tuple(f"partner {number}" for number in range(1, most + 1)),
             len(names) - len(slowest),
         )
     note = f"Deviation of each pair from the median of {speed(median)}, in percent. "
     note += "The colour changes at 2, 5 and 10 %."
+    note += " Grey: the other node of the pair is named as slow." if slow else ""
     if left_out:
         note += f" The {len(rows)} slowest nodes, with the partners that each met; {left_out} more nodes are faster."
     return Table(
@@ -60,19 +71,26 @@ def _matrix(place: int, pairs: Sequence[PairRate], found: Locate, rails: int) ->
     )
 
 
-def _partners(node: str, rates: Mapping[str, float], median: float, columns: int) -> list[Cell]:
-    """Return the cells of the partners that a node met, the slowest first."""
-    cells = [_cell(node, other, rates, median) for other in sorted(rates, key=lambda other: rates[other])]
+def _partners(
+    node: str, rates: Mapping[str, float], median: float, columns: int, slow: Set[str]
+) -> list[Cell]:
+    """Return the cells of the partners that a node met, the slowest first, with the names of those that are slow."""
+    cells = []
+    for other in sorted(rates, key=lambda other: rates[other]):
+        cell = _cell(node, other, rates, median, slow)
+        cells.append(replace(cell, text=f"{cell.text} {other}") if cell.shade == PARTNER else cell)
     return [*cells, *[_NOT_MET] * (columns - len(cells))]
 
 
-def _cell(node: str, other: str, rates: Mapping[str, float], median: float) -> Cell:
+def _cell(node: str, other: str, rates: Mapping[str, float], median: float, slow: Set[str]) -> Cell:
+    """Return the deviation of a pair; it has no colour in the row of a healthy node that met a slow one."""
     if other not in rates:
         return _NOT_MET
     off = rates[other] / median - 1 if median > 0 else 0.0
     percent = round(100 * off)
     said = f"{percent:+d}" if percent else "0"
-    return Cell(said, title=f"{node} with {other}: {speed(rates[other])}", shade=shade(off))
+    colour = PARTNER if other in slow and node not in slow else shade(off)
+    return Cell(said, title=f"{node} with {other}: {speed(rates[other])}", shade=colour)
 
 
 def speed(gbps: float) -> str:

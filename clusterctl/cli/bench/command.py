@@ -49,8 +49,8 @@ def bench(
     """Measure a collective, or the training of a model.
 
     Exit code 0: the output was parsed and the requested ranks took part; 1: wrong results, a loss that is NaN, a
-    fallback from GPUDirect RDMA, or figures below --baseline; 5: a node is unreachable; 10: a rank died, hung or
-    did not start; 11: the output cannot be parsed.
+    fallback from GPUDirect RDMA, or figures below --baseline or --min-efficiency; 5: a node is unreachable; 10: a rank
+    died, hung or did not start; 11: the output cannot be parsed.
     """
     from clusterctl.rundir import default_root
 
@@ -66,6 +66,7 @@ def bench(
     bench_compare.require_trainable(requests[0].training, variants)
     bench_output.require_possible(reports.output, requests[0], as_json=as_json, compared=bool(variants))
     runs = runs or default_root(where.inventory)
+    bench_trust.require_curve(acceptance.min_efficiency, requests[0])
     known = bench_trust.baseline_of(acceptance.baseline, runs, compared=comparison.compare is not None)
     session = _session(where, fanout, accept_new_host_keys, runs)
     requests = tuple(bench_run.with_launcher(session, request) for request in requests)
@@ -89,7 +90,7 @@ def bench(
         all_ended = bench_sweeps.run(
             requests,
             lambda request, say: bench_run.measure(
-                session, request, variants, times, runs, known, say, label
+                session, request, variants, times, runs, known, acceptance.min_efficiency, say, label
             ),
             show,
         )

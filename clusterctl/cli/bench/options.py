@@ -347,6 +347,17 @@ class Acceptance:
         ),
         _OF_A_RESULT,
     ] = None
+    min_efficiency: Annotated[
+        float | None,
+        typer.Option(
+            "--min-efficiency",
+            metavar="PERCENT",
+            min=0.1,
+            max=100.0,
+            help="Exit with 1 if a point of a training is less efficient than this, relative to one rank.",
+        ),
+        _OF_A_RESULT,
+    ] = None
     allow_slow_path: Annotated[
         bool, typer.Option("--allow-slow-path", help="Report a fallback from GPUDirect RDMA without failing.")
     ] = False

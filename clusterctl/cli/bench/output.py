@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from clusterctl.cli import console
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,4 +46,4 @@ def render(record: Record, output: Output) -> str:
 
     if output is Output.horovod and record.result.points:
         return horovod.render(record.result)
-    return of_view.render(bench.view(record))
+    return of_view.render(bench.view(record), console.width())

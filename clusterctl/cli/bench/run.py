@@ -111,6 +111,7 @@ def measure(
     repeats: int,
     runs: Path | None,
     baseline: Baseline | None = None,
+    min_efficiency: float | None = None,
     say: Callable[[str], None] = console.talk,
     label: str | None = None,
 ) -> Ended:
@@ -168,7 +169,7 @@ def measure(
         node_of = of_ranks(*(one["node_of_rank"] for one in measured.launches))
         result = result.model_copy(update={"cause": cause_in(run.path, node_of=node_of)})
     result = bench_topology.kept(run, runner, result, measured.launches)
-    result = bench_trust.held_against(result, baseline)
+    result = bench_trust.held_to(bench_trust.held_against(result, baseline), min_efficiency)
     document = result.document()
     run.write("results", document)
     record = bench_store.store(run, document, [command.line for command in commands])
@@ -223,7 +224,8 @@ def say_next(all_ended: Sequence[Ended], way: Way) -> None:
     statuses = {ended.result.status for ended in all_ended}
     if not statuses or BenchStatus.FAILED in statuses:
         return
-    if statuses & {BenchStatus.DOUBTFUL, BenchStatus.BELOW_BASELINE} and len(all_ended[0].nodes) > 1:
+    low = {BenchStatus.DOUBTFUL, BenchStatus.BELOW_BASELINE, BenchStatus.BELOW_THRESHOLD}
+    if statuses & low and len(all_ended[0].nodes) > 1:
         command = shlex.join(("clusterctl", "locate", *way.nodes))
         next_command.say(command, "measures pairs of nodes and names what is slow")
     else:

@@ -1,4 +1,4 @@
-"""``bench --baseline`` and ``--allow-slow-path``: decide whether a result passes."""
+"""``bench --baseline``, ``--min-efficiency`` and ``--allow-slow-path``: decide whether a result passes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
     from clusterctl.documents.bench import BenchResult
+    from clusterctl.launch.request import Request
     from clusterctl.results.baseline import Baseline
 
 
@@ -40,4 +41,35 @@ def held_against(result: BenchResult, baseline: Baseline | None) -> BenchResult:
         below = found.verdict == "below-baseline"
         status = BenchStatus.BELOW_BASELINE if below else BenchStatus.NOT_JUDGED
     proof = result.proof.model_copy(update={"baseline": found.part()})
+    return result.model_copy(update={"status": status, "proof": proof})
+
+
+def require_curve(min_efficiency: float | None, request: Request) -> None:
+    """Raise UsageError if the request measures no efficiency that a threshold could judge."""
+    if min_efficiency is None:
+        return
+    if request.training is None:
+        raise UsageError("--min-efficiency judges trainings", hint="add --model resnet50 or another model")
+    points = request.points or ()
+    if (request.np is not None and not points) or (points and (1 not in points or max(points) < 2)):
+        raise UsageError(
+            "--min-efficiency needs one rank and more ranks to compare",
+            hint="leave out -np, or add 1 and a larger number to --scaling",
+        )
+
+
+def held_to(result: BenchResult, min_efficiency: float | None) -> BenchResult:
+    """Return the result, judged by the least efficiency (percent) of its points; a failed run stays failed."""
+    if min_efficiency is None:
+        return result
+    from clusterctl.documents.bench import BenchStatus
+
+    share = min_efficiency / 100
+    found = [point.efficiency for one in result.variants for point in one.points if point.np > 1]
+    status = result.status
+    if status is BenchStatus.OK and None in (found or [None]):
+        status = BenchStatus.NOT_JUDGED
+    if status in (BenchStatus.OK, BenchStatus.NOT_JUDGED) and any(e is not None and e < share for e in found):
+        status = BenchStatus.BELOW_THRESHOLD
+    proof = result.proof.model_copy(update={"min_efficiency": share})
     return result.model_copy(update={"status": status, "proof": proof})

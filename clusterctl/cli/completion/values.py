@@ -14,7 +14,7 @@ from pathlib import Path
 
 LIBRARIES = ("nccl", "gloo", "ccore", "nccl+ccore", "accl", "acspeed", "aiacc", "horovod", "lightcc")
 LAUNCHERS = ("openmpi", "mpich", "torchrun", "srun", "local")
-STATUSES = ("ok", "failed", "below-baseline", "not-judged", "doubtful")
+STATUSES = ("ok", "failed", "below-baseline", "below-threshold", "not-judged", "doubtful")
 FILES, DIRECTORIES = "files", "directories"
 _MOST_RUNS = 50
 _RUNS_OF = {"undo": "bootstrap", "bootstrap": "bootstrap", "exec": "up", "down": "up", "results": "bench"}

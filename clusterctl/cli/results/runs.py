@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from clusterctl.results.store import RunFilter
 
-STATUSES = ("ok", "failed", "below-baseline", "not-judged", "doubtful")
+STATUSES = ("ok", "failed", "below-baseline", "below-threshold", "not-judged", "doubtful")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Filters:
         typer.Option(
             "--status",
             metavar="STATUS",
-            help="Only runs with this status: ok, failed, below-baseline, not-judged or doubtful.",
+            help="Only runs with this status: ok, failed, below-baseline, below-threshold, not-judged or doubtful.",
         ),
     ] = None
     since: Annotated[

@@ -48,7 +48,7 @@ def result():
 
 def test_the_terminal_shows_both_formulas_and_the_price_of_top_k(result):
     shown = bench_views.text(result).replace("measured once", "once").splitlines()
-    assert shown[2:9] == [
+    assert shown[3:10] == [
         "ranks  nodes  variant  images/s  efficiency  between nodes  first loss  last loss  ratio  noise",
         "    1      1  plain       819.0     100.00%              -      7.0000     5.5000",
         "    1      1  topk        819.0     100.00%              -      7.0000     6.0000  1.000      ?  once",

@@ -49,7 +49,8 @@ def test_a_baseline_that_does_not_hold_says_in_what():
         for row in now.document["variants"][0]["rows"]
     ]
     summary = replace(now.summary, status="below-baseline")
-    now = replace(now, document=with_rows(now.document, slow), summary=summary)
+    low = {**with_rows(now.document, slow), "status": "below-baseline"}
+    now = replace(now, document=low, summary=summary)
     found = baseline.compare(known, result_of(now.document)).part()
     assert found.verdict == "below-baseline" and found.judged == len(found.below) > 3
     page = bench_views.page(with_proof(now, baseline=found))
@@ -58,7 +59,7 @@ def test_a_baseline_that_does_not_hold_says_in_what():
         and "50.0 %" in page
     )
     assert "busbw at 1 GiB, 4 ranks" in page
-    assert "✕ below-baseline" in page
+    assert "✕ bad (below baseline)" in page
     junit = bench_views.junit(now)
     assert "the run is below-baseline" in junit and "1 GiB, 4 ranks: 177.77 GB/s" in junit
 

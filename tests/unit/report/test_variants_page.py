@@ -200,10 +200,12 @@ def test_ranks_that_took_turns_on_a_gpu_are_reported_first_with_the_commands_tha
     shared = {"sharing": f"2, {TIME_SLICES} (NCCL_MULTI_RANK_GPU_ENABLE=1)"}
     one = record({**TWO[0], "proof": shared}, {**TWO[1], "proof": shared})
     lines = bench_views.text(one.result).splitlines()
-    assert lines[0].startswith("Ranks shared a GPU in time slices: each operation waits for turns")
-    assert tuple(lines[1:3]) == MPS_COMMANDS
+    assert lines[0].startswith(
+        "unsure (time slices): the ranks took turns on a GPU, so these figures are not"
+    )
+    assert tuple(lines[2:4]) == MPS_COMMANDS
     page = words(bench_views.page(one))
-    assert page.index("Ranks shared a GPU in time slices") < page.index("nccl time")
+    assert page.index("the ranks took turns on a GPU") < page.index("nccl time")
     with_mps = {"sharing": "2, at the same time, with MPS"}
     assert "time slices" not in bench_views.text(record({**TWO[0], "proof": with_mps}, TWO[1]).result)
 

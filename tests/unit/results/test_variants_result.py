@@ -178,6 +178,7 @@ UNDECIDED = (
 
 def test_the_table_shows_median_bounds_and_ratio():
     assert bench_views.text(from_interleaved(TWO, "run-1")).splitlines() == [
+        "ccore against gloo: undecided after 3 repeats: --repeats 6 would decide",
         "all_reduce, launcher local, 2 variants interleaved",
         "median (minimum-maximum) of 3 repeats; ratio: speed relative to gloo",
         " size               gloo us  busbw GB/s             ccore us  busbw GB/s  ratio   noise",
@@ -204,12 +205,12 @@ def test_interleaved_variants_are_faster_or_slower_beyond_their_noise():
 def test_repeats_of_one_configuration_are_no_comparison():
     found = interleaved((Variant("default"), [sweep("gloo", 20.0, 900.0) for _ in range(3)]))
     result = from_interleaved(found, "r")
-    assert bench_views.text(result).splitlines()[:3] == [
+    assert bench_views.text(result).splitlines()[1:4] == [
         "all_reduce, library gloo, launcher local",
         "ranks on: gpu1 (2)",
         "median (minimum-maximum) of 3 repeats",
     ]
-    assert bench_views.text(result).splitlines()[3] == " size              time us  busbw GB/s  wrong"
+    assert bench_views.text(result).splitlines()[4] == " size              time us  busbw GB/s  wrong"
     assert result.variants[0].rows[0].time_us.values == (20.0, 20.0, 20.0)
 
 
@@ -221,7 +222,7 @@ def test_repeats_show_both_halves_of_a_program_that_measures_both():
 
     found = interleaved((Variant("default"), [both(20.0, 8.0), both(30.0, 9.0), both(10.0, 7.0)]))
     result = from_interleaved(found, "r")
-    assert bench_views.text(result).splitlines()[3:] == [
+    assert bench_views.text(result).splitlines()[4:] == [
         "             out-of-place, GB/s       in-place, GB/s",
         " size        time us  busbw           time us  busbw  wrong",
         "1 KiB  8.0 (7.0-9.0)   2.00  20.0 (10.0-30.0)   0.05      0",
@@ -285,7 +286,7 @@ def test_a_trainings_variants(sample):
     assert points[1]["ratio"] == pytest.approx(190 / 150)
     assert document["variants"][0]["environment"] == {"NCCL_NET_GDR_LEVEL": "0"}
     unit = f"{sample}s/s".rjust(len("150.0 (140.0-160.0)"))
-    assert bench_views.text(result).splitlines()[2:] == [
+    assert bench_views.text(result).splitlines()[3:] == [
         f"ranks  nodes  variant  {unit}  efficiency  ratio  noise",
         "    1      1  gdr=0     100.0 (90.0-110.0)     100.00%",
         "    1      1  gdr=2    100.0 (100.0-100.0)     100.00%  1.000  ±93 %  within noise",

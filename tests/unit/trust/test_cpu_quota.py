@@ -81,7 +81,7 @@ def _document(reports):
 def test_locate_names_the_node_and_its_cpu_first_and_leaves_it_out_of_the_hostfile():
     document = _document((FREE, FREE, held(), FREE))
     assert document.status.value == "named" and results.named_nodes(document) == ("n3",)
-    _, first, fix, *_ = text(document).splitlines()
+    _, _, first, fix, *_ = text(document).splitlines()
     assert first.startswith("n3 CPU: held back: a quota of 0.1 CPUs stopped rank 2 in 60 of 100 periods")
     assert fix == f"    {cpu_quota.FIX}" and "n3 CPU: held back" in page(document)
 
@@ -89,8 +89,8 @@ def test_locate_names_the_node_and_its_cpu_first_and_leaves_it_out_of_the_hostfi
 def test_a_quota_of_all_ranks_is_a_note_of_locate_and_names_no_node():
     document = _document((held(), held(), held(stopped_s=5.9), held()))
     assert document.status.value == "none" and results.named_nodes(document) == ()
-    _, verdict, first, *_ = text(document).splitlines()
-    assert verdict == "no node, rail or link was named as slow"
+    verdict, _, first, *_ = text(document).splitlines()
+    assert verdict.startswith("no node, rail or link was named as slow: 4 nodes, ")
     assert first.startswith(
         "note: equal CPU quotas held back every rank, on n[1-4]; most on n3: held back: a quota"
     )

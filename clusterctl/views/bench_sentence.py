@@ -1,0 +1,239 @@
+"""The sentence on top of a benchmark: what follows from its figures, and which command is next."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from clusterctl.documents.bench import (
+    BenchStatus,
+    VariantPoint,
+    VariantResult,
+    VariantRow,
+)
+from clusterctl.documents.kinds import ComparisonWord, Effect
+from clusterctl.documents.proof import Proof
+from clusterctl.report.text.table import size
+from clusterctl.results.noise import MOST_REPEATS
+from clusterctl.results.record import Record
+from clusterctl.views import words
+from clusterctl.views.words import Word
+from clusterctl.wording import counted, some
+
+_FULL = 0.9
+"""From this efficiency on, no reason for the rest is given."""
+_LOST_BETWEEN = 0.05
+"""So much lower than within a node, the efficiency between nodes is the reason."""
+
+
+def sentence(record: Record) -> str:
+    """Return the verdict, the figure that decides it, and what to do; of a comparison, the outcome of each variant."""
+    result = record.result
+    word, finer = words.of_bench(result)
+    compared = len(result.variants) > 1 and result.status is BenchStatus.OK and finer != words.TURNS
+    if compared and result.proof.min_efficiency is None:
+        return "; ".join(_against(one, result.variants[0]) for one in result.variants[1:])
+    return f"{words.with_finer(word, finer)}: {'; '.join(filter(None, _parts(record, word, finer)))}"
+
+
+def _parts(record: Record, word: Word, finer: str) -> Iterator[str]:
+    result = record.result
+    proof = result.proof
+    nodes = record.summary.nodes or 1
+    if result.status is BenchStatus.FAILED:
+        yield from _failed(proof)
+    elif finer == words.TURNS:
+        yield "the ranks took turns on a GPU, so these figures are not those of the library; start MPS as below"
+    elif result.status is BenchStatus.DOUBTFUL:
+        yield from _doubtful(proof)
+        yield _locate(nodes)
+    elif result.status is BenchStatus.BELOW_BASELINE and proof.baseline is not None:
+        below = max(proof.baseline.below, key=lambda one: one.loss)
+        what = "the throughput" if below.size_bytes is None else f"bus bandwidth at {size(below.size_bytes)}"
+        yield (
+            f"{len(proof.baseline.below)} of {counted(proof.baseline.judged, 'figure')} below the baseline "
+            f"{proof.baseline.name}, most {what} with {below.np} ranks by {100 * below.loss:.0f} %"
+        )
+        yield _locate(nodes)
+    elif result.status is BenchStatus.NOT_JUDGED:
+        yield from _not_judged(proof)
+    elif any(one.points for one in result.variants):
+        yield from _training(record)
+    else:
+        yield from _collective(record, word)
+
+
+def _failed(proof: Proof) -> Iterator[str]:
+    first, *more = proof.failures or (None,)
+    if first is None:
+        yield "no figure"
+        return
+    yield first.message.partition("\n")[0]
+    yield (first.hint or "").partition("\n")[0]
+    if more:
+        yield counted(len(more), "more failure")
+
+
+def _doubtful(proof: Proof) -> Iterator[str]:
+    for one in (proof.slow or ())[:2]:
+        who = f"link {' - '.join(one.nodes)}" if len(one.nodes) == 2 else one.nodes[0]
+        rail = f" rail {one.place}" if one.place or one.interface else ""
+        yield f"{who}{rail} is {100 * (1 - one.ratio):.0f} % slower than pairs beside it, and all ranks wait for it"
+    events = [one for one in proof.health.events if one.effect is not Effect.NOTE] if proof.health else []
+    said = list(dict.fromkeys(f"{one.node} {one.place}: {one.what}".replace(" :", ":") for one in events))
+    if said:
+        yield f"the figures may not be those of healthy hardware ({some(said, 2)})"
+
+
+def _not_judged(proof: Proof) -> Iterator[str]:
+    found = proof.baseline
+    if found is None:
+        yield "no efficiency was measured, so --min-efficiency judged nothing; add 1 to --scaling"
+        return
+    yield f"the baseline {found.name} judged none of {counted(found.figures, 'figure')}"
+    yield found.reason or ""
+    yield found.hint or ""
+
+
+def _locate(nodes: int) -> str:
+    return "clusterctl locate names what is slow" if nodes > 2 else "clusterctl check shows the nodes"
+
+
+def _training(record: Record) -> Iterator[str]:
+    result = record.result
+    judged = [
+        (one, point) for one in result.variants for point in one.points if point.np > 1 and point.efficiency
+    ]
+    if not judged:
+        last = result.points[-1]
+        yield f"{last.samples_per_s.median:.1f} {last.unit} with {counted(last.np, 'rank')}"
+        yield _unjudged(result.proof, "")
+        return
+    wanted = result.proof.min_efficiency
+    if wanted is None:
+        variant, point = judged[-1]
+    else:
+        variant, point = min(judged, key=lambda one: one[1].efficiency or 0.0)
+    share = _percent(point.efficiency)
+    name = f"{variant.name}: " if len(result.variants) > 1 else ""
+    said = f"{name}{share} of linear with {point.np} ranks"
+    if wanted is not None:
+        how = "below" if (point.efficiency or 0.0) < wanted else "at least"
+        said += f", {how} the {100 * wanted:g} % of --min-efficiency"
+    why = _straggler(variant, point, record) or (
+        (point.efficiency or 0.0) < _FULL and _loss(variant, point, record)
+    )
+    said += f": {why}" if why else ""
+    yield said
+    if wanted is None:
+        yield _unjudged(result.proof, "--min-efficiency 85, or ")
+
+
+def _percent(share: float | None) -> str:
+    """Return a share in whole percent, rounded down, so that none seems to reach a threshold that it missed."""
+    return f"{math.floor(100 * (share or 0.0) + 1e-9)} %"
+
+
+def _straggler(variant: VariantResult, point: VariantPoint, record: Record) -> str:
+    """Return the slowest rank that is slower than its peers; empty if there is none."""
+    np = str(point.np)
+    found = (variant.proof.stragglers or {}).get(np) or (record.result.proof.stragglers or {}).get(np) or ()
+    worst = max(found, key=lambda one: one.loss, default=None)
+    return (
+        ""
+        if worst is None
+        else f"rank {worst.rank} on {worst.host or '?'} is {100 * worst.loss:.0f} % below the median"
+    )
+
+
+def _loss(variant: VariantResult, point: VariantPoint, record: Record) -> str:
+    """Return where the rest of the efficiency most likely goes, as far as the run shows it."""
+    proof = record.result.proof
+    if proof.sharing:
+        return "the ranks share a GPU"
+    between = point.efficiency_between_nodes
+    inside = [one.efficiency for one in variant.points if one.nodes == 1 and one.np > 1 and one.efficiency]
+    if between is not None and inside and between < inside[-1] - _LOST_BETWEEN:
+        return f"most is lost between nodes ({_percent(between)} there); clusterctl locate names what is slow"
+    if any("cpu" in one.device.lower() for one in proof.ranks or ()):
+        return "communication or shared cores"
+    return "communication, or a host that feeds its GPUs too slowly"
+
+
+def _collective(record: Record, word: Word) -> Iterator[str]:
+    proof, rows = record.result.proof, record.result.rows
+    expected = proof.expected
+    if expected is not None and expected.share is not None and word is not Word.MEASURED:
+        at = f" at {size(expected.size_bytes)}" if expected.size_bytes else ""
+        yield (
+            f"{expected.busbw_gbps or 0:.0f} GB/s{at}, {100 * expected.share:.0f} % of the "
+            f"{expected.expected_busbw_gbps or 0:.0f} GB/s that this hardware allows"
+        )
+        if word is Word.GOOD:
+            yield "clusterctl accept judges the nodes"
+        else:
+            yield expected.reason if expected.verdict == "impossible" else _locate(record.summary.nodes or 1)
+        return
+    speeds = [(row.busbw_gbps.median, row.size_bytes) for row in rows if row.busbw_gbps is not None]
+    if speeds:
+        fast, at_bytes = max(speeds)
+        yield f"up to {fast:.2f} GB/s at {size(at_bytes)}"
+    else:
+        yield "no figure"
+    yield expected.reason if expected is not None else ""
+    yield _unjudged(proof, "")
+
+
+def _unjudged(proof: Proof, otherwise: str) -> str:
+    """Return what would judge the figures; ``otherwise`` is another way, which comes first."""
+    if proof.baseline is not None:
+        return ""
+    return f"to judge it: {otherwise}clusterctl results baseline record NAME"
+
+
+def _against(one: VariantResult, first: VariantResult) -> str:
+    """Return how a variant compares with the first one."""
+    if one.proof.refused:
+        return f"{one.name}: {one.proof.refused}"
+    figures: list[VariantRow | VariantPoint] = [*one.rows, *one.points]
+    judged = [(figure.word, figure.ratio) for figure in figures if figure.word and figure.ratio]
+    of = "size" if one.rows else "point"
+    if not judged:
+        return f"{one.name} against {first.name}: no ratio"
+    counts = Counter(word for word, _ in judged)
+    parts = []
+    for word in (ComparisonWord.FASTER, ComparisonWord.SLOWER):
+        ratios = [ratio for its, ratio in judged if its is word]
+        if ratios:
+            parts.append(
+                f"{word.value} at {_of(len(ratios), len(judged), of)} ({_span(ratios)} times the speed)"
+            )
+    if same := counts[ComparisonWord.SAME]:
+        parts.append(f"within noise at {_of(same, len(judged), of)}")
+    if once := counts[ComparisonWord.ONCE]:
+        ratios = [ratio for its, ratio in judged if its is ComparisonWord.ONCE]
+        how = f"{_span(ratios)} times the speed at {_of(once, len(judged), of)}"
+        parts.append(f"{how}, measured once: --repeats 5 tells this from noise")
+    if open_ := counts[ComparisonWord.UNDECIDED]:
+        where = "" if open_ == len(judged) else f" at {_of(open_, len(judged), of)}"
+        after = f" after {counted(one.repeats, 'repeat')}"
+        parts.append(f"undecided{where}{after}: {_decides(figures)}")
+    return f"{one.name} against {first.name}: {', '.join(parts)}"
+
+
+def _of(count: int, total: int, noun: str) -> str:
+    return f"{'all ' if count == total > 1 else ''}{counted(count, noun)}"
+
+
+def _span(ratios: Sequence[float]) -> str:
+    ends = dict.fromkeys(f"{one:.2f}" for one in (min(ratios), max(ratios)))
+    return " to ".join(ends)
+
+
+def _decides(figures: Sequence[VariantRow | VariantPoint]) -> str:
+    known = [one.repeats_needed for one in figures if one.word is ComparisonWord.UNDECIDED]
+    numbers = [one for one in known if one is not None]
+    if len(numbers) < len(known):
+        return f"even {MOST_REPEATS} repeats may not decide, measure while the machines are idle"
+    return f"--repeats {max(numbers)} would decide"

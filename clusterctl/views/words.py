@@ -1,0 +1,105 @@
+"""The words for people: every status of a document is one of six, with the finer word beside it where it matters.
+
+This is the only place that maps statuses to these words. Documents keep their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from clusterctl.documents.bench import BenchResult, BenchStatus
+from clusterctl.documents.kinds import ComparisonWord
+from clusterctl.documents.locate import Locate, LocateStatus, SuspectStatus
+from clusterctl.documents.proof import Proof
+from clusterctl.report.view import Tone
+from clusterctl.workloads.shared_gpu import TIME_SLICES
+
+
+class Word(str, Enum):
+    """Tell how something is; ``measured``: it has figures, and nothing judges them."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNSURE = "unsure"
+    NOT_MEASURED = "not measured"
+    BUSY = "busy"
+    DOWN = "down"
+    MEASURED = "measured"
+
+
+TONES: Mapping[Word, Tone] = MappingProxyType(
+    {
+        Word.GOOD: Tone.GOOD,
+        Word.BAD: Tone.BAD,
+        Word.UNSURE: Tone.OPEN,
+        Word.NOT_MEASURED: Tone.OPEN,
+        Word.BUSY: Tone.OPEN,
+        Word.DOWN: Tone.BAD,
+        Word.MEASURED: Tone.FAINT,
+    }
+)
+OF_SUSPECTS: Mapping[SuspectStatus, Word] = MappingProxyType(
+    {
+        SuspectStatus.NAMED: Word.BAD,
+        SuspectStatus.OPEN: Word.UNSURE,
+        SuspectStatus.CLEARED: Word.GOOD,
+    }
+)
+_OF_BENCHES = {
+    BenchStatus.FAILED: Word.BAD,
+    BenchStatus.BELOW_BASELINE: Word.BAD,
+    BenchStatus.BELOW_THRESHOLD: Word.BAD,
+    BenchStatus.NOT_JUDGED: Word.UNSURE,
+    BenchStatus.DOUBTFUL: Word.UNSURE,
+}
+TURNS = "time slices"
+_OF_EXPECTED = {"fine": Word.GOOD, "warn": Word.UNSURE, "slow": Word.BAD, "impossible": Word.UNSURE}
+_SLOWER = {"warn": "lower than expected", "slow": "slow", "impossible": "not possible"}
+
+
+def with_finer(word: Word, finer: str = "") -> str:
+    """Return the word, and the finer one beside it: ``bad (slow)``."""
+    return f"{word.value} ({finer})" if finer else word.value
+
+
+def of_bench(found: BenchResult) -> tuple[Word, str]:
+    """Return the word and the finer word for a benchmark; only a baseline, a bound or a threshold makes it good or bad.
+
+    A result of several variants is measured, because the bound of one does not judge the others.
+    """
+    proofs: tuple[Proof, ...] = (found.proof, *(one.proof for one in found.variants))
+    takes_turns = any(TIME_SLICES in one.sharing for one in proofs if one.sharing)
+    if takes_turns and found.status is not BenchStatus.FAILED:
+        return Word.UNSURE, TURNS
+    if found.status is not BenchStatus.OK:
+        return _OF_BENCHES[found.status], found.status.value.replace("-", " ")
+    proof = found.proof
+    compared = {one.word for variant in found.variants[1:] for one in variant.rows}
+    compared |= {one.word for variant in found.variants[1:] for one in variant.points}
+    if compared == {ComparisonWord.UNDECIDED}:
+        return Word.UNSURE, "undecided"
+    if proof.baseline is not None and proof.baseline.verdict == "ok":
+        return Word.GOOD, "meets its baseline"
+    if proof.min_efficiency is not None:
+        return Word.GOOD, "meets --min-efficiency"
+    verdict = proof.expected.verdict if proof.expected is not None and len(found.variants) == 1 else "unknown"
+    word = _OF_EXPECTED.get(verdict, Word.MEASURED)
+    return word, "as expected" if word is Word.GOOD else _SLOWER.get(verdict, "")
+
+
+def of_locate(found: Locate) -> tuple[Word, str]:
+    """Return the word and the finer word for a run of ``locate``; two nodes are measured, because none can be named."""
+    if found.status is LocateStatus.FAILED:
+        return Word.BAD, "failed"
+    if found.status is LocateStatus.NAMED:
+        return Word.BAD, "slow"
+    if found.status is LocateStatus.INCONCLUSIVE:
+        return Word.UNSURE, "inconclusive"
+    if found.slow_rails or found.boundary is not None:
+        return Word.UNSURE, "slow on all nodes"
+    ends = [*(one.status for one in found.suspects), *(one.status for one in found.suspects_alone)]
+    if SuspectStatus.OPEN in ends:
+        return Word.UNSURE, "undecided"
+    return (Word.GOOD, "") if found.nodes > 2 else (Word.MEASURED, "")
