@@ -223,7 +223,7 @@ $(VENV)/.docs: pyproject.toml | $(BIN)/pip
 	$(PIP) install --group docs
 	@touch $@
 
-docs: $(VENV)/.docs $(VENV)/.clusterctl ## Regenerate docs/cli.md, docs/inventory.md and docs/performance*; build the site in build/site
+docs: $(VENV)/.docs $(VENV)/.clusterctl ## Regenerate docs/cli.md, docs/inventory.md and docs/performance*; build the site in build/site (doxygen)
 	$(BIN)/python -m clusterctl.cli.reference > docs/cli.md
 	$(BIN)/python -m clusterctl.inventory.reference > docs/inventory.md
 	$(BIN)/python tools/performance_pages.py

@@ -1,29 +1,35 @@
 """Hooks of MkDocs that build one site from the Markdown pages of the repository.
 
 The pages keep their paths in the repository as sources, so that one relative link works in both views; only their
-addresses on the site are shorter. The navigation is read from docs/README.md, the index of all pages.
+addresses on the site are shorter. The navigation is read from docs/README.md, the index of all pages. Doxygen makes the
+reference of the C and C++ headers, which is a part of the site only.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from pymdownx.slugs import slugify
 
 ROOT = Path(__file__).resolve().parents[1]
 INDEX = "docs/README.md"
-PAGES = ("*.md", "docs/**/*.md", "clusterctl/**/*.md", "collective_core/docs/**/*.md")
+PAGES = ("*.md", "docs/**/*.md", "clusterctl/**/*.md", "collective_core/*.md", "collective_core/docs/**/*.md")
+HEADERS = "collective_core/docs/doxygen.conf"
+API = "build/api/html/index.html"
 _LINK = re.compile(r"\[([^]]+)\]\(([^)\s#]+)[^)]*\)")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def sources() -> list[Path]:
-    """Return the pages: those in the root, in docs/, in clusterctl/ and in collective_core/docs/."""
+    """Return the pages: those in the root, in docs/, in clusterctl/ and in collective_core/."""
     return sorted({path for pattern in PAGES for path in ROOT.glob(pattern)})
 
 
@@ -38,6 +44,7 @@ def links(page: Path) -> Iterator[tuple[str, Path]]:
 def address(source: str) -> str:
     """Return the file on the site for a file of the repository; docs/README.md becomes the start page."""
     path = source.removeprefix("docs/").replace("collective_core/docs/", "collective_core/")
+    path = path.replace("build/api/html/", "collective_core/api/")
     if not path.endswith(".md"):
         return path
     stem = path.removesuffix(".md")
@@ -62,6 +69,8 @@ def navigation() -> list[Any]:
             for name, target in _LINK.findall(section)
             if (path := (ROOT / INDEX).parent.joinpath(target).resolve()).suffix == ".md"
         ]
+        if title == "collective_core":
+            entries.insert(2, {"C and C++: every symbol": API})
         nav.append({title: entries})
     return nav
 
@@ -75,8 +84,22 @@ def _below(page: Path) -> Any:
     return [source, *(str(path.relative_to(ROOT)) for path in inside)]
 
 
+def _run_doxygen() -> None:
+    """Write the reference below build/api. A symbol of a public header without a comment is an error."""
+    program = shutil.which("doxygen")
+    if program is None:
+        raise PluginError("doxygen is missing: apt-get install doxygen")
+    folder = ROOT / "build" / "api"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    done = subprocess.run((program, HEADERS), cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise PluginError(f"doxygen reports about the public headers:\n{done.stderr}")
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Set the navigation, and the anchors of headings as GitHub derives them."""
+    """Set the navigation, and the anchors of headings as GitHub derives them; make the reference of the headers."""
+    _run_doxygen()
     config.nav = navigation()
     config.mdx_configs.setdefault("toc", {})["slugify"] = slugify(case="lower")
     return config
@@ -87,4 +110,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     theme = [file for file in files if file.src_dir != config.docs_dir]
     pages = sources()
     others = {path for page in pages for _, path in links(page) if path.suffix != ".md"}
+    others |= {path for path in (ROOT / API).parent.rglob("*") if path.is_file()}
     return Files([*theme, *(_file(path, config) for path in [*pages, *sorted(others)])])

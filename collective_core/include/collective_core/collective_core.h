@@ -1,4 +1,5 @@
-/* collective_core: the C ABI. The only public header; every symbol starts with cc_ (macros with CC_).
+/* collective_core: the C ABI. Every symbol starts with cc_ (macros with CC_). Public like it are collective_core.hpp,
+ * the same in C++, and the headers of CUDA devices, collective_core_cuda*.h. Any other header is internal.
  *
  * Collectives block the calling thread until the local part is complete. A communicator runs one
  * operation at a time, in the order in which it is called; every rank must call the same operations in the
@@ -16,12 +17,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The version of this header; a name keeps its meaning within a minor version. */
 #define CC_VERSION_MAJOR 0
-#define CC_VERSION_MINOR 1
-#define CC_VERSION_PATCH 0
+#define CC_VERSION_MINOR 1 /* see CC_VERSION_MAJOR */
+#define CC_VERSION_PATCH 0 /* see CC_VERSION_MAJOR */
+/* The version as one number; that of the library is cc_version(). */
 #define CC_VERSION_NUMBER (CC_VERSION_MAJOR * 10000 + CC_VERSION_MINOR * 100 + CC_VERSION_PATCH)
 
 #if defined(__GNUC__)
+/* Marks what the library exports. */
 #define CC_API __attribute__((visibility("default")))
 #else
 #define CC_API
@@ -35,6 +39,7 @@ extern "C" {
 #define CC_INT_ENUM
 #endif
 
+/* What a call returns. cc_last_error has the text. */
 typedef enum cc_result CC_INT_ENUM {
   CC_SUCCESS = 0,
   CC_ERROR_INVALID_ARGUMENT = 1, /* a value that can never be right: null pointer, unknown dtype, bad rank */
@@ -48,6 +53,7 @@ typedef enum cc_result CC_INT_ENUM {
   CC_IN_PROGRESS = 9             /* cc_comm_get_async_error only: an operation is running, no error so far */
 } cc_result;
 
+/* Types of elements. cc_dtype_size has their bytes. */
 typedef enum cc_dtype CC_INT_ENUM {
   CC_FLOAT64 = 0,
   CC_FLOAT32 = 1,
@@ -68,21 +74,24 @@ typedef enum cc_dtype CC_INT_ENUM {
  * the number of ranks (integers: truncated toward zero). */
 typedef enum cc_redop CC_INT_ENUM { CC_SUM = 0, CC_PROD = 1, CC_MIN = 2, CC_MAX = 3, CC_AVG = 4 } cc_redop;
 
+/* How ranks reach each other. */
 typedef enum cc_transport CC_INT_ENUM {
   CC_TRANSPORT_AUTO = 0, /* shared memory inside a node, TCP between nodes */
   CC_TRANSPORT_SHM = 1,  /* shared memory only; initialisation fails if two ranks cannot share a segment */
   CC_TRANSPORT_TCP = 2   /* TCP between all ranks */
 } cc_transport;
 
+/* The size of cc_unique_id. */
 #define CC_UNIQUE_ID_BYTES 128
+/* Where the ranks of a communicator meet, and the secret that authenticates them; of cc_get_unique_id. */
 typedef struct cc_unique_id {
-  unsigned char bytes[CC_UNIQUE_ID_BYTES];
+  unsigned char bytes[CC_UNIQUE_ID_BYTES]; /* opaque, to be sent as it is */
 } cc_unique_id;
 
 /* Set size to sizeof(cc_config) and everything else to zero, then change what you need. Zero or NULL means
  * "take the environment variable, else the default". Fields are only ever added at the end. */
 typedef struct cc_config {
-  size_t size;
+  size_t size; /* sizeof(cc_config), set before the call */
   int64_t timeout_ms;      /* deadline of every operation; CCORE_TIMEOUT_S, default 300 s */
   int64_t init_timeout_ms; /* deadline of cc_comm_init_rank; CCORE_INIT_TIMEOUT_S, default 120 s */
   int32_t transport;       /* cc_transport; CCORE_TRANSPORT=auto|shm|tcp */
@@ -94,22 +103,22 @@ typedef struct cc_config {
 
 /* As cc_config. timeout_ms 0 means the deadline of the communicator. */
 typedef struct cc_op_options {
-  size_t size;
-  int64_t timeout_ms;
+  size_t size; /* sizeof(cc_op_options), set before the call */
+  int64_t timeout_ms; /* deadline of the operation */
   int32_t tag;      /* cc_send and cc_recv only: a mark that both sides must agree on */
   int32_t reserved; /* zero */
 } cc_op_options;
 
-#define CC_HOST_BYTES 256
-#define CC_ADDRESS_BYTES 64
+#define CC_HOST_BYTES 256   /* the size of a host name in cc_peer_info */
+#define CC_ADDRESS_BYTES 64 /* the size of an address in cc_peer_info */
 /* What is known of a rank; set size before the call. Texts end with a zero byte. */
 typedef struct cc_peer_info {
-  size_t size;
-  int32_t rank;
+  size_t size; /* sizeof(cc_peer_info), set before the call */
+  int32_t rank; /* its number in the communicator */
   int32_t node;       /* index of its node, counted in the order of the lowest rank on each */
   int32_t local_rank; /* its place among the ranks of its node */
   int32_t local_size; /* ranks on its node */
-  int64_t pid;
+  int64_t pid; /* its process on its host */
   uint64_t payload_bytes_sent;     /* by this rank to it since initialisation, without headers */
   uint64_t payload_bytes_received; /* by this rank from it */
   char host[CC_HOST_BYTES];        /* its host name */
@@ -144,19 +153,19 @@ typedef enum cc_operation CC_INT_ENUM {
 
 /* Sums over the operations of one kind that have ended on this rank; set size before the call. */
 typedef struct cc_op_stats {
-  size_t size;
+  size_t size; /* sizeof(cc_op_stats), set before the call */
   uint64_t calls;      /* those that failed included */
-  uint64_t errors;
+  uint64_t errors; /* those that failed */
   uint64_t bytes;      /* count of the call * size of its dtype; of all_to_allv what this rank gives */
   uint64_t total_ns;   /* from call to end: waiting for others included */
-  uint64_t longest_ns;
+  uint64_t longest_ns; /* of one operation */
 } cc_op_stats;
 
 /* How many operations the flight recorder of a communicator remembers. */
 #define CC_TRACE_ENTRIES 64
 /* One of the last operations of this rank. */
 typedef struct cc_trace_entry {
-  size_t size;
+  size_t size; /* entry_bytes of the call, or what this library knows if that is less */
   uint64_t sequence;  /* its number among the operations of the communicator; equal on all ranks. Of send and recv:
                          among those from the sender to the receiver */
   uint64_t count;     /* as in cc_op_stats, in elements */
@@ -166,16 +175,19 @@ typedef struct cc_trace_entry {
   int32_t dtype;      /* cc_dtype */
   int32_t redop;      /* cc_redop, where there is one */
   int32_t root;       /* of send and recv: the other rank; -1: any, not known so far */
-  int32_t tag;
+  int32_t tag; /* of send and recv */
   int32_t result;     /* cc_result; CC_IN_PROGRESS while it runs */
   int32_t waits_for;  /* the rank that it waited for when it last had to wait; -1: it never had to, for long */
   int32_t reserved;   /* zero */
   char algorithm[16]; /* "ring", ...; empty where there is none */
 } cc_trace_entry;
 
+/* A communicator: the ranks of a job, and this rank's place among them. */
 typedef struct cc_comm cc_comm;
 
+/* The version of the library, as CC_VERSION_NUMBER. */
 CC_API int cc_version(void);
+/* The same as text, such as "0.1.0"; constant. */
 CC_API const char* cc_version_string(void);
 /* A short constant text for a code; never NULL. */
 CC_API const char* cc_error_string(cc_result code);
@@ -195,9 +207,9 @@ CC_API cc_result cc_unique_id_from_address(cc_unique_id* id, const char* address
 
 /* How this process was started; set size before the call. */
 typedef struct cc_launch {
-  size_t size;
-  int32_t rank;
-  int32_t nranks;
+  size_t size; /* sizeof(cc_launch), set before the call */
+  int32_t rank;   /* of this process, 0 to nranks - 1 */
+  int32_t nranks; /* all ranks of the job */
   int32_t local_size; /* ranks on this host; 0: the launcher does not say */
   int32_t reserved;   /* zero */
   char launcher[16];  /* "Open MPI", "MPICH", "torchrun", "Slurm" or "none" */
@@ -218,11 +230,12 @@ CC_API cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_i
  * other threads are in, or wait to begin, end with CC_ERROR_ABORTED first; no thread may begin a call any more, the
  * text of that error is in cc_last_error(NULL). NULL is allowed. */
 CC_API cc_result cc_comm_destroy(cc_comm* comm);
+/* A color for cc_comm_split: this rank joins no part. */
+#define CC_SPLIT_NOCOLOR (-1)
 /* The ranks that call it with one color become a communicator of their own, in the order of key, then of rank.
  * Every rank of comm calls it, at the same place among its operations; with CC_SPLIT_NOCOLOR *part is NULL.
  * config may be NULL; its zero or NULL fields mean as in comm. Both communicators are independent afterwards. A
  * failure to connect the part leaves comm as it was. */
-#define CC_SPLIT_NOCOLOR (-1)
 CC_API cc_result cc_comm_split(cc_comm* comm, int color, int key, const cc_config* config, cc_comm** part);
 /* Returns when all ranks have called it, and so are done with all they called before; then the communicator can
  * only be asked and destroyed, in silence, by each rank when it likes. A message that nobody received is
@@ -234,8 +247,12 @@ CC_API cc_result cc_comm_abort(cc_comm* comm);
 /* Stores CC_SUCCESS, CC_IN_PROGRESS or the first error in *state, without waiting. */
 CC_API cc_result cc_comm_get_async_error(const cc_comm* comm, cc_result* state);
 
+/* Stores the number of this rank in *rank. Like cc_comm_size and cc_comm_peer_info, it does not wait, works on any thread
+ * and after a failure, and returns CC_ERROR_INVALID_ARGUMENT for a null pointer. */
 CC_API cc_result cc_comm_rank(const cc_comm* comm, int* rank);
+/* Stores how many ranks there are in *nranks. */
 CC_API cc_result cc_comm_size(const cc_comm* comm, int* nranks);
+/* Fills *info with what is known of a rank, 0 to nranks - 1. */
 CC_API cc_result cc_comm_peer_info(const cc_comm* comm, int rank, cc_peer_info* info);
 
 /* Without waiting, from any thread, also while an operation runs and after a failure. */
@@ -291,6 +308,7 @@ CC_API cc_result cc_all_to_allv(const void* send, const size_t* send_counts, con
  * rank's own. */
 CC_API cc_result cc_all_gatherv(const void* send, void* recv, const size_t* counts, const size_t* offsets,
                                 cc_dtype dtype, cc_comm* comm, const cc_op_options* options);
+/* Returns when all ranks have called it. */
 CC_API cc_result cc_barrier(cc_comm* comm, const cc_op_options* options);
 
 /* How cc_topk_all_reduce compresses. As cc_config: zero means the environment variable, else the default. All ranks
@@ -300,13 +318,15 @@ typedef enum cc_topk_method CC_INT_ENUM {
   CC_TOPK_EXACT = 1,   /* the largest magnitudes, of equal ones those of the lowest index */
   CC_TOPK_MSTOPK = 2   /* by a search for a threshold; may differ from exact in a narrow band around it */
 } cc_topk_method;
+/* How the values of selected elements travel. */
 typedef enum cc_topk_values CC_INT_ENUM {
   CC_TOPK_VALUES_DEFAULT = 0, /* CCORE_TOPK_FP16=0|1, default f32 */
   CC_TOPK_VALUES_F32 = 1,
   CC_TOPK_VALUES_F16 = 2 /* 6 instead of 8 bytes per element on the wire; what rounding loses is in the residual */
 } cc_topk_values;
+/* Options of cc_topk_all_reduce. */
 typedef struct cc_topk_options {
-  size_t size;
+  size_t size; /* sizeof(cc_topk_options), set before the call */
   double ratio;            /* elements sent of each shard, 0 < ratio <= 1; CCORE_TOPK_RATIO, default 0.01 */
   int64_t threshold_bytes; /* smaller data is reduced densely; CCORE_TOPK_THRESHOLD, default 1048576 */
   int32_t method;          /* cc_topk_method */
@@ -319,16 +339,18 @@ typedef struct cc_topk_options {
  * placement of ranks it starts again from zero, and says so in the log. One operation uses it at a time. Its
  * memory is 8 bytes per element of the rank's shard, and what is sent and received. */
 typedef struct cc_residual cc_residual;
+/* What a residual holds. */
 typedef struct cc_residual_info {
-  size_t size;
+  size_t size; /* sizeof(cc_residual_info), set before the call */
   size_t count; /* elements of the tensor it was last used for; 0 before the first compressed operation */
-  int32_t dtype;
-  int32_t reserved;
+  int32_t dtype;    /* cc_dtype of that tensor */
+  int32_t reserved; /* zero */
   size_t shard_begin; /* the shard of this rank, in elements */
   size_t shard_count; /* 0 on ranks that own none, whose residual stays empty */
   uint64_t steps;     /* compressed operations since it was zero */
   const float* values; /* shard_count of them; valid until its next use */
 } cc_residual_info;
+/* Makes an empty residual. Not collective; it needs no communicator. */
 CC_API cc_result cc_residual_create(cc_residual** residual);
 /* Makes it zero. */
 CC_API cc_result cc_residual_reset(cc_residual* residual);
@@ -350,17 +372,18 @@ CC_API cc_result cc_topk_all_reduce(const void* send, void* recv, size_t count, 
 /* What cc_topk_all_reduce with these arguments does on this rank; set size before the call. It follows from sizes and
  * settings alone, so all ranks have the same but for their shards. */
 typedef struct cc_topk_plan {
-  size_t size;
+  size_t size; /* sizeof(cc_topk_plan), set before the call */
   int32_t compressed; /* 0: it is cc_all_reduce */
   int32_t method;     /* cc_topk_method, never the default */
   int32_t values;     /* cc_topk_values, never the default */
-  int32_t samplings;
-  int32_t nodes;
+  int32_t samplings; /* passes of MSTopK over the data */
+  int32_t nodes;     /* of the communicator */
   int32_t shards;     /* rank s of each node owns shard s; ranks from `shards` on own none */
   size_t shard_begin; /* the shard of this rank, in elements */
-  size_t shard_count;
+  size_t shard_count; /* its elements */
   size_t kept;        /* elements of the shard that are sent */
 } cc_topk_plan;
+/* Fills *plan. Not collective, and does not wait. topk as in cc_topk_all_reduce; the same errors for wrong options. */
 CC_API cc_result cc_topk_get_plan(const cc_comm* comm, size_t count, cc_dtype dtype, const cc_topk_options* topk,
                                   cc_topk_plan* plan);
 
@@ -368,12 +391,13 @@ CC_API cc_result cc_topk_get_plan(const cc_comm* comm, size_t count, cc_dtype dt
  * sizeof(cc_copy_engine); the struct is copied, what context points to must outlive the handle. The callbacks are
  * called from the thread that is in cc_cpu_reduce_run or _destroy, one at a time; they neither block nor throw. */
 typedef struct cc_copy_engine {
-  size_t size;
+  size_t size; /* sizeof(cc_copy_engine), set before the call */
   void* context; /* the first argument of every callback */
   /* Starts a copy of bytes > 0 and stores in *copy a number by which poll knows it. Copies may end in any order.
    * Returns CC_SUCCESS; anything else: it has not started, and error (error_bytes) holds a text that says why. */
   cc_result (*start_to_host)(void* context, void* host, const void* device, size_t bytes, uint64_t* copy, char* error,
                              size_t error_bytes);
+  /* The same in the other direction. */
   cc_result (*start_to_device)(void* context, void* device, const void* host, size_t bytes, uint64_t* copy, char* error,
                                size_t error_bytes);
   /* CC_IN_PROGRESS, or CC_SUCCESS when it has ended; anything else: it has failed and no longer touches memory.
@@ -383,7 +407,7 @@ typedef struct cc_copy_engine {
 
 /* As cc_config: zero means the environment variable, else the default. */
 typedef struct cc_cpu_reduce_options {
-  size_t size;
+  size_t size; /* sizeof(cc_cpu_reduce_options), set before the call */
   int64_t chunk_bytes; /* equal on all ranks, to 1 TiB; CCORE_CPU_REDUCE_CHUNK_BYTES, default 4194304 */
   int32_t chunks;      /* staging buffers of chunk_bytes, 1 to 1024, of this rank; default 3 */
   int32_t reserved;    /* zero */
@@ -436,6 +460,7 @@ CC_API cc_result cc_mem_deregister(cc_comm* comm, cc_mem_handle handle, const cc
  * used again, which may be before the peer receives. Only the two ranks take part. */
 CC_API cc_result cc_send(const void* buffer, size_t count, cc_dtype dtype, int peer, cc_comm* comm,
                          const cc_op_options* options);
+/* Returns when the message of peer is in buffer: see cc_send. */
 CC_API cc_result cc_recv(void* buffer, size_t count, cc_dtype dtype, int peer, cc_comm* comm,
                          const cc_op_options* options);
 /* The next message of whichever rank has one for this rank with that tag; *source is its rank. Ranks that have
@@ -448,6 +473,7 @@ CC_API cc_result cc_recv_any(void* buffer, size_t count, cc_dtype dtype, int* so
  * A rank may send to itself here. No other operation may be called on the communicator meanwhile. An error of
  * a transfer ends the group. */
 CC_API cc_result cc_group_start(cc_comm* comm);
+/* Moves what was noted since cc_group_start, and returns when all of it has ended. */
 CC_API cc_result cc_group_end(cc_comm* comm);
 /* For callers with more to do: returns when one more transfer of the open group has ended, or after wait_ms,
  * with finished[i] != 0 for each of the `transfers` so far, in the order of their calls, that has. More may be

@@ -26,8 +26,10 @@ namespace collective_core {
 // A call failed. code() says how, the text says why and where, and names the rank if another one failed.
 class Error : public std::runtime_error {
  public:
+  // Takes the code and the text of a failed call.
   Error(cc_result code, const std::string& text)
       : std::runtime_error(std::string(cc_error_string(code)) + ": " + text), code_(code) {}
+  // What kind of failure it was.
   cc_result code() const noexcept { return code_; }
 
  private:
@@ -67,8 +69,11 @@ struct dtype_of<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, 
 template <typename T>
 class Span {
  public:
+  // size elements from data on, which must outlive this object.
   Span(T* data, std::size_t size) : data_(data), size_(size) {}
+  // The first element.
   T* data() const noexcept { return data_; }
+  // How many elements there are.
   std::size_t size() const noexcept { return size_; }
 
  private:
@@ -80,12 +85,14 @@ class Span {
 struct Config {
   std::optional<std::chrono::milliseconds> timeout;  // of every operation
   std::optional<std::chrono::milliseconds> init_timeout;  // of the initialisation
-  cc_transport transport = CC_TRANSPORT_AUTO;
+  cc_transport transport = CC_TRANSPORT_AUTO;  // between ranks
   std::string node_id;  // ranks with equal text are one node
   std::string interface_name;  // for TCP
   std::string address;  // numeric, to bind and announce
 };
 
+// The ranks of a job and this rank's place among them. Moves, and is not copied; the end of its life destroys it, without
+// waiting for other ranks. Calls throw Error; buffers and counts are in elements.
 class Communicator {
  public:
   // Joins the ranks that Open MPI, MPICH, torchrun or Slurm started; one rank without any of them.
@@ -93,13 +100,16 @@ class Communicator {
     const cc_config plain = plain_of(config);
     detail::check(cc_comm_init(&comm_, &plain));
   }
+  // Joins as rank of nranks those that have the same id.
   Communicator(const cc_unique_id& id, int rank, int nranks, const Config& config = {}) {
     const cc_config plain = plain_of(config);
     detail::check(cc_comm_init_rank(&comm_, nranks, &id, rank, &plain));
   }
   // Owns a communicator of the C ABI.
   explicit Communicator(cc_comm* comm) noexcept : comm_(comm) {}
+  // Leaves other without a communicator.
   Communicator(Communicator&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+  // Exchanges the communicators of both.
   Communicator& operator=(Communicator&& other) noexcept {
     std::swap(comm_, other.comm_);
     return *this;
@@ -111,11 +121,13 @@ class Communicator {
   // For calls of collective_core.h.
   cc_comm* get() const noexcept { return comm_; }
 
+  // The number of this rank, from 0.
   int rank() const {
     int rank = 0;
     detail::check(cc_comm_rank(comm_, &rank));
     return rank;
   }
+  // How many ranks there are.
   int size() const {
     int size = 0;
     detail::check(cc_comm_size(comm_, &size));
@@ -178,14 +190,17 @@ class Communicator {
                    "all_to_all: send and recv must be of equal size, a multiple of size()");
     run(cc_all_to_all, std::data(send), writable(recv), std::size(send) / ranks(), type<Send, Recv>());
   }
+  // One message to peer, which calls recv with as many elements of this type.
   template <typename Buffer>
   void send(const Buffer& values, int peer) {
     run(cc_send, std::data(values), std::size(values), type<Buffer, Buffer>(), peer);
   }
+  // One message from peer.
   template <typename Buffer>
   void recv(Buffer&& values, int peer) {
     run(cc_recv, writable(values), std::size(values), type<Buffer, Buffer>(), peer);
   }
+  // Returns when all ranks have called it.
   void barrier() { run(cc_barrier); }
 
   // The ranks that call it with one color become a communicator, in the order of key, then of rank. All ranks call it;

@@ -23,6 +23,7 @@
 extern "C" {
 #endif
 
+/* The GPUs of the ranks of one communicator. */
 typedef struct cc_cuda cc_cuda;
 
 /* How the ranks of a handle reach each other. Decided at creation, equal on all ranks. */
@@ -36,7 +37,7 @@ typedef enum cc_cuda_path CC_INT_ENUM {
 
 /* Set size to sizeof(cc_cuda_options). Zero means the default (environment variable, then built in). */
 typedef struct cc_cuda_options {
-  size_t size;
+  size_t size; /* sizeof(cc_cuda_options), set before the call */
   int64_t staging_bytes; /* the largest staging buffer of this rank; default 256 MiB. Equal on all ranks */
   uint32_t first_epoch; /* where the counter of operations starts, to test its wrap-around */
   int32_t path; /* cc_cuda_path; CCORE_CUDA_PATH=auto|stream|kernel|host */
@@ -50,6 +51,7 @@ CC_API cc_result cc_cuda_device_identity(unsigned char identity[16]);
  * all. */
 CC_API cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda** handle);
 
+/* Stores the path that was decided, a cc_cuda_path, in *path. */
 CC_API cc_result cc_cuda_get_path(cc_cuda* handle, int* path);
 /* One line: the path, why, the link of each pair of ranks, and the ways in which peers reach the buffers of all ranks. */
 CC_API cc_result cc_cuda_describe(cc_cuda* handle, char* text, size_t size);
@@ -57,26 +59,32 @@ CC_API cc_result cc_cuda_describe(cc_cuda* handle, char* text, size_t size);
  * on all ranks, empty if there is nothing. Does not block. */
 CC_API cc_result cc_cuda_notice(cc_cuda* handle, char* text, size_t size);
 
-/* Counts are in elements. In place as in collective_core.h. Any alignment to the element. */
+/* recv of every rank = the reduction of send of all; the same bits on all ranks. Here and in the calls below, counts are in
+ * elements, stream is a cudaStream_t, and in place is as in collective_core.h. Any alignment to the element. */
 CC_API cc_result cc_cuda_all_reduce(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype,
                                     cc_redop op, void* stream);
+/* recv (recv_count) = block `rank` of the reduction of send (nranks * recv_count). */
 CC_API cc_result cc_cuda_reduce_scatter(cc_cuda* handle, const void* send, void* recv, size_t recv_count,
                                         cc_dtype dtype, cc_redop op, void* stream);
+/* recv (nranks * send_count) = send (send_count) of rank 0, of rank 1, ... */
 CC_API cc_result cc_cuda_all_gather(cc_cuda* handle, const void* send, void* recv, size_t send_count, cc_dtype dtype,
                                     void* stream);
+/* recv of every rank = send of root. send is read on root only. */
 CC_API cc_result cc_cuda_broadcast(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype,
                                    int root, void* stream);
 
-/* Several sends and receives as one operation, which cannot deadlock among themselves: send/recv, all_to_all and
- * all_to_allv are lists of these. Only the ranks that are named take part. */
+/* A send, a receive, or both, of cc_cuda_exchange. */
 typedef struct cc_cuda_transfer {
   const void* send; /* NULL: a receive */
   void* recv; /* NULL: a send */
-  size_t bytes;
+  size_t bytes; /* of the buffer */
   int peer; /* may be this rank: send and recv are matched in order */
 } cc_cuda_transfer;
+/* Several sends and receives as one operation, which cannot deadlock among themselves: send/recv, all_to_all and
+ * all_to_allv are lists of these. Only the ranks that are named take part. */
 CC_API cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, size_t count, void* stream);
 
+/* The collectives of cc_cuda_call. */
 typedef enum cc_cuda_collective CC_INT_ENUM {
   CC_CUDA_ALL_REDUCE = 0,
   CC_CUDA_REDUCE_SCATTER = 1,
@@ -87,13 +95,13 @@ typedef enum cc_cuda_collective CC_INT_ENUM {
 /* The arguments of cc_cuda_all_reduce and its siblings; stream and checks are ignored by cc_cuda_launch. */
 typedef struct cc_cuda_call {
   int collective; /* cc_cuda_collective */
-  const void* send;
-  void* recv;
-  size_t count;
-  cc_dtype dtype;
+  const void* send; /* device memory, as of the function */
+  void* recv; /* the same */
+  size_t count; /* in elements, as of the function */
+  cc_dtype dtype; /* of the elements */
   cc_redop op; /* of all_reduce and reduce_scatter */
   int root; /* of broadcast */
-  void* stream;
+  void* stream; /* a cudaStream_t */
   int checks; /* 1: on the library's own memory, to compare results; 0: a call of the program */
 } cc_cuda_call;
 
@@ -134,6 +142,7 @@ CC_API cc_result cc_cuda_abort(cc_cuda* handle);
 /* Not collective, but no rank may be in an operation. NULL is allowed. */
 CC_API cc_result cc_cuda_destroy(cc_cuda* handle);
 
+/* The text of this thread's last error in a call of the CUDA headers; empty if there is none. */
 CC_API const char* cc_cuda_last_error(void);
 
 #ifdef __cplusplus

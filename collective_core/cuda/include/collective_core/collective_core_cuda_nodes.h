@@ -19,11 +19,12 @@
 extern "C" {
 #endif
 
+/* The GPUs of all ranks of a communicator on several nodes. */
 typedef struct cc_cuda_nodes cc_cuda_nodes;
 
 /* Set size to sizeof(cc_cuda_nodes_options). Zero means the default. Equal on all ranks. */
 typedef struct cc_cuda_nodes_options {
-  size_t size;
+  size_t size; /* sizeof(cc_cuda_nodes_options), set before the call */
   int64_t chunk_bytes; /* of a rank's part, at a time; default 4 MiB */
   int32_t chunks;      /* that are under way at once, each in a pinned buffer; default 4, at most 64 */
   int32_t reserved;    /* zero */
@@ -37,7 +38,7 @@ CC_API cc_result cc_cuda_nodes_all_reduce(cc_cuda_nodes* handle, const void* sen
 
 /* What a handle has done on this rank. Set size to sizeof(cc_cuda_nodes_info). */
 typedef struct cc_cuda_nodes_info {
-  size_t size;
+  size_t size; /* sizeof(cc_cuda_nodes_info), set before the call */
   int32_t inside; /* cc_cuda_path of this node's ranks (collective_core_cuda.h); 0: this rank is alone on its node */
   int32_t reserved; /* zero */
   uint64_t reductions; /* dense operations, those included that a top-k operation became */
@@ -53,7 +54,9 @@ CC_API cc_result cc_cuda_nodes_abort(cc_cuda_nodes* handle);
 
 /* As cc_residual, on the current device: 8 bytes for each element of the rank's part. */
 typedef struct cc_cuda_residual cc_cuda_residual;
+/* Makes an empty residual on the current device. Not collective. */
 CC_API cc_result cc_cuda_residual_create(cc_cuda_residual** residual);
+/* Makes it zero. */
 CC_API cc_result cc_cuda_residual_reset(cc_cuda_residual* residual);
 /* As cc_residual_get_info; info->values is device memory, NULL if all of them are zero. */
 CC_API cc_result cc_cuda_residual_get_info(const cc_cuda_residual* residual, cc_residual_info* info);

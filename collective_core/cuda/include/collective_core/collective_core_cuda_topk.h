@@ -15,6 +15,7 @@
 extern "C" {
 #endif
 
+/* Scratch memory of one device. */
 typedef struct cc_cuda_topk cc_cuda_topk;
 
 /* One payload in device memory, at a multiple of 4 bytes: two words {nonfinite, kept}, then kept indices (uint32), then
@@ -24,7 +25,7 @@ CC_API size_t cc_cuda_topk_payload_bytes(size_t kept, cc_topk_values values);
 
 /* Set size to sizeof(cc_cuda_topk_request), and everything else that is not used to zero. */
 typedef struct cc_cuda_topk_request {
-  size_t size;
+  size_t size; /* sizeof(cc_cuda_topk_request), set before the call */
   const void* gradient; /* count elements of dtype: f32, f16 or bf16, aligned to an element */
   size_t count;         /* 1 to 2^31 - 1 */
   size_t kept;          /* 1 to count */
@@ -35,7 +36,7 @@ typedef struct cc_cuda_topk_request {
   const float* residual; /* count elements that are added to the gradient; NULL: zeros */
   float* next_residual; /* count elements: what is not sent of gradient + residual, the rounding of f16 values included.
                             Must not overlap an input. NULL: not wanted */
-  void* payload;
+  void* payload; /* cc_cuda_topk_payload_bytes of device memory */
 } cc_cuda_topk_request;
 
 /* The handle's scratch memory suffices for `count` elements of which `kept` are selected, and for less; it grows if a

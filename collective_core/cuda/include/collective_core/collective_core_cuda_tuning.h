@@ -13,8 +13,8 @@ extern "C" {
 
 /* What was chosen for one class of calls. */
 typedef struct cc_cuda_choice {
-  const char* collective;
-  const char* types;
+  const char* collective; /* "all_reduce", ... */
+  const char* types; /* the class of types, in words */
   int size_class; /* the power of two at or below the bytes of the larger buffer of a rank */
   const char* by; /* the rival's name, "packets", "buffers" or "slots" */
   double us; /* the median of the slowest rank; 0: not known */
@@ -24,12 +24,12 @@ typedef struct cc_cuda_choice {
 
 /* Other means to carry out the collectives, such as NCCL. Set size to sizeof(cc_cuda_rival). */
 typedef struct cc_cuda_rival {
-  size_t size;
+  size_t size; /* sizeof(cc_cuda_rival), set before the call */
   const char* name; /* lower-case letters */
-  const char* version;
+  const char* version; /* choices that are kept hold for one version */
   cc_result (*run)(void* context, const cc_cuda_call* call); /* queues the call on its stream */
   void (*chosen)(void* context, const cc_cuda_choice* choice); /* may be NULL; during cc_cuda_add_rival and _compete */
-  void* context;
+  void* context; /* the first argument of both functions */
   size_t until_bytes[4]; /* by collective: until a choice is made, calls of more bytes are the rival's */
 } cc_cuda_rival;
 
