@@ -12,7 +12,6 @@ from clusterctl.documents.accept import (
     Accept,
     AcceptedNode,
     AcceptedRow,
-    AcceptStatus,
     AcceptValue,
     RowStatus,
 )
@@ -36,17 +35,9 @@ from clusterctl.report.view import (
     Tone,
     View,
 )
-from clusterctl.views import verdict_matrix
+from clusterctl.views import verdict_matrix, words
 from clusterctl.wording import counted, some
 
-WORDS = {
-    RowStatus.OK: "OK",
-    RowStatus.MEASURED: "measured",
-    RowStatus.WARN: "WARN",
-    RowStatus.FAIL: "FAIL",
-    RowStatus.NOT_RUN: "NOT RUN",
-    RowStatus.NOT_APPLICABLE: "not applicable",
-}
 _SIGNS = {
     RowStatus.OK: Cell("\u2713", Tone.GOOD),
     RowStatus.MEASURED: Cell("\u00b7", Tone.FAINT),
@@ -92,13 +83,13 @@ def view(found: Accept) -> View:
               after=("clusterctl accept --dry-run prints every threshold with its source.",), on_terminal=False),
         Block("What follows", lines=tuple(_end(found)), apart=True),
     )  # fmt: skip
-    accepted = found.status is AcceptStatus.ACCEPTED
+    word, finer = words.of_accept(found.status)
     return View(
         title=f"Acceptance \u00b7 {counted(len(found.nodes), 'node')}",
         run=found.run,
         began=began.strftime("%Y-%m-%d %H:%M UTC") if began is not None else "",
-        word="accepted" if accepted else "not accepted",
-        tone=Tone.GOOD if accepted else Tone.BAD,
+        word=words.with_finer(word, finer),
+        tone=words.TONES[word],
         sentence=_sentence(found),
         tiles=tuple(_tiles(found)),
         blocks=tuple(one for one in blocks if not one.is_empty),
@@ -185,7 +176,8 @@ def _items(found: Accept) -> Iterator[Item]:
             for said, names, differs in kinds.found.values():
                 source = sources[names[0]]
                 yield Item(
-                    _SIGNS[status].tone, Kinds.said(said, differs), (source,) if source else (), WORDS[status],
+                    _SIGNS[status].tone, Kinds.said(said, differs), (source,) if source else (),
+                    words.OF_ROWS[status].value,
                     named(names), title.row, title.title,
                 )  # fmt: skip
 
@@ -216,8 +208,8 @@ def _counts(found: Accept, used: Sequence[str]) -> Table:
     for name in used:
         rows = [row for node in found.nodes for row in node.rows if row.row == name]
         counts = [
-            f"{sum(row.status is status for row in rows)} {word}"
-            for status, word in WORDS.items()
+            f"{sum(row.status is status for row in rows)} {word.value}"
+            for status, word in words.OF_ROWS.items()
             if status is not RowStatus.NOT_APPLICABLE and any(row.status is status for row in rows)
         ]
         values = _range([value for row in rows for value in row.values])
@@ -249,14 +241,19 @@ def _matrix(found: Accept) -> Block:
     for node in found.nodes:
         by_name = {row.row: row for row in node.rows}
         cells_of[node.name] = tuple(_cell(name, by_name.get(name)) for name in names)
-    legend = [replace(sign, text=f"{sign.text} {WORDS[status]}") for status, sign in _SIGNS.items()]
+    legend = [replace(sign, text=f"{sign.text} {_word(status)}") for status, sign in _SIGNS.items()]
     return verdict_matrix.block("Nodes by rows", names, cells_of, legend)
 
 
 def _cell(name: str, row: AcceptedRow | None) -> Cell:
     if row is None:
         return Cell("", title=f"{name}: not reached")
-    return replace(_SIGNS[row.status], title=f"{name}: {row.reason or WORDS[row.status]}")
+    return replace(_SIGNS[row.status], title=f"{name}: {row.reason or _word(row.status)}")
+
+
+def _word(status: RowStatus) -> str:
+    """Return the word for a row, and the finer one beside it."""
+    return words.with_finer(words.OF_ROWS[status], words.FINER_OF_ROWS.get(status, ""))
 
 
 def _is_replaced(name: str, node: AcceptedNode, found: Accept) -> bool:

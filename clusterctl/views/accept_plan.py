@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from clusterctl.documents.accept import AcceptPlan, PlannedRow, RowStatus
 from clusterctl.grouping import grouped
 from clusterctl.report.text.folding import Kinds, named
-from clusterctl.views.accept import WORDS
+from clusterctl.views import words
 
 
 def text(found: AcceptPlan) -> str:
@@ -27,7 +27,10 @@ def text(found: AcceptPlan) -> str:
 def _row(row: PlannedRow) -> Iterator[str]:
     on = f" on {named(row.nodes)}" if row.nodes else ""
     yield f"{row.row} ({row.tier.value}): {row.title}{on}"
-    for word, reasons in ((WORDS[RowStatus.NOT_RUN], row.not_run), ("not applicable", row.not_applicable)):
+    for word, reasons in (
+        (words.OF_ROWS[RowStatus.NOT_RUN].value, row.not_run),
+        ("not applicable", row.not_applicable),
+    ):
         kinds = Kinds()
         for name, reason in reasons.items():
             kinds.add((), reason, name)
@@ -37,6 +40,6 @@ def _row(row: PlannedRow) -> Iterator[str]:
         yield f"    hardware: {', '.join(row.hardware)}"
     for one in row.thresholds if row.nodes else ():
         of = f" ({' or '.join(one.hardware)})" if one.hardware else ""
-        word = "" if "worse than the median" in one.when else f"{WORDS[one.verdict]} if "
+        word = "" if "worse than the median" in one.when else f"{words.OF_ROWS[one.verdict].value} if "
         yield f"    {word}{one.when}{of}"
         yield f"        source: {one.source}"

@@ -31,7 +31,7 @@ from clusterctl.report.view import (
     Tone,
     View,
 )
-from clusterctl.views import verdict_matrix
+from clusterctl.views import verdict_matrix, words
 from clusterctl.wording import counted, some
 
 if TYPE_CHECKING:
@@ -52,13 +52,18 @@ _HARDWARE = ("gpu-health", "gpu-driver", "fabric-manager", "rdma-link", "disk")
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """Verdicts that are shown together: their status and owner, their sign, and what pages call them."""
+    """Verdicts that are shown together: their status and owner, their sign, and a finer word than the six."""
 
     status: VerdictStatus
     owner: VerdictOwner | None
     sign: Cell
-    word: str
+    finer: str = ""
     title: str = ""
+
+    @property
+    def word(self) -> str:
+        """Return the word for its verdicts, and the finer one beside it."""
+        return words.with_finer(words.OF_VERDICTS[self.status], self.finer)
 
 
 _SECTIONS = (
@@ -68,9 +73,9 @@ _SECTIONS = (
     _Section(
         VerdictStatus.UNMET, VerdictOwner.BOOTSTRAP, Cell("+", Tone.FIXABLE), "bootstrap fixes it", "Fixed by bootstrap"
     ),
-    _Section(VerdictStatus.UNKNOWN, None, Cell("?", Tone.OPEN), "unknown", "Unknown"),
-    _Section(VerdictStatus.MET, None, Cell("\u2713", Tone.GOOD), "met"),
-    _Section(VerdictStatus.NOT_APPLICABLE, None, Cell("\u2013", Tone.FAINT), "not-applicable"),
+    _Section(VerdictStatus.UNKNOWN, None, Cell("?", Tone.OPEN), title="Unknown"),
+    _Section(VerdictStatus.MET, None, Cell("\u2713", Tone.GOOD)),
+    _Section(VerdictStatus.NOT_APPLICABLE, None, Cell("\u2013", Tone.FAINT), "not applicable"),
 )  # fmt: skip
 """All verdicts, in the order in which they are shown; those without a title need no attention."""
 _OPEN = _SECTIONS[:3]
@@ -109,8 +114,8 @@ def view(
     next, ``notes`` say why root was not available. ``every`` also lists what needs no attention, and ``strict`` makes
     drift a failure. The blocks that only a page has room for are made ``for_page`` only.
     """
-    total, whole = len(found.nodes), found.summary.nodes.whole
-    fine = whole == total
+    total = len(found.nodes)
+    word, finer = words.of_check(found)
     ready = ready_line(found.ready_to_launch)
     onward = Block("Next", steps=tuple(following))
     blocks = (
@@ -128,8 +133,8 @@ def view(
     return View(
         title=f"Fleet check \u00b7 {counted(total, 'node')}",
         began=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(checked_at_s)),
-        word="ok" if fine else f"{total - whole} of {counted(total, 'node')} not as required",
-        tone=Tone.GOOD if fine else Tone.BAD,
+        word=words.with_finer(word, finer),
+        tone=words.TONES[word],
         sentence=f"Checked {counted(total, 'node')}: {sentence(found)}",
         tiles=tuple(_tiles(found)) if for_page else (),
         blocks=tuple(one for one in blocks if not one.is_empty),
@@ -266,7 +271,8 @@ def _table(answers: Sequence[_Answer], total: int, sections: Sequence[_Section])
             who = "all" if len(nodes) == total and not is_rest else named(nodes, _NAMES_CHARACTERS)
             # A requirement is named once; its other answers follow below.
             name = Cell(requirement, terminal=" " if number else "")
-            status, fix = section.status.value, section.owner.value if section.owner else ""
+            status = words.OF_VERDICTS[section.status].value
+            fix = section.owner.value if section.owner else ""
             rows.append((Cell(status, section.sign.tone), Cell(fix), name, Cell(who), Cell(reason)))
     if not rows:
         return ()

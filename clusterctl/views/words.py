@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
 
+from clusterctl.documents.accept import AcceptStatus, RowStatus
 from clusterctl.documents.bench import BenchResult, BenchStatus
-from clusterctl.documents.kinds import ComparisonWord
+from clusterctl.documents.check import Check
+from clusterctl.documents.kinds import ComparisonWord, VerdictStatus
 from clusterctl.documents.locate import Locate, LocateStatus, SuspectStatus
 from clusterctl.documents.proof import Proof
 from clusterctl.report.view import Tone
+from clusterctl.wording import counted
 from clusterctl.workloads.shared_gpu import TIME_SLICES
 
 
@@ -40,6 +43,24 @@ TONES: Mapping[Word, Tone] = MappingProxyType(
         Word.MEASURED: Tone.FAINT,
     }
 )
+OF_VERDICTS: Mapping[VerdictStatus, Word] = MappingProxyType(
+    {
+        VerdictStatus.MET: Word.GOOD,
+        VerdictStatus.UNMET: Word.BAD,
+        VerdictStatus.UNKNOWN: Word.UNSURE,
+        VerdictStatus.NOT_APPLICABLE: Word.NOT_MEASURED,
+    }
+)
+OF_ROWS: Mapping[RowStatus, Word] = MappingProxyType(
+    {
+        RowStatus.OK: Word.GOOD,
+        RowStatus.MEASURED: Word.MEASURED,
+        RowStatus.WARN: Word.UNSURE,
+        RowStatus.FAIL: Word.BAD,
+        RowStatus.NOT_RUN: Word.NOT_MEASURED,
+        RowStatus.NOT_APPLICABLE: Word.NOT_MEASURED,
+    }
+)
 OF_SUSPECTS: Mapping[SuspectStatus, Word] = MappingProxyType(
     {
         SuspectStatus.NAMED: Word.BAD,
@@ -47,6 +68,10 @@ OF_SUSPECTS: Mapping[SuspectStatus, Word] = MappingProxyType(
         SuspectStatus.CLEARED: Word.GOOD,
     }
 )
+FINER_OF_ROWS: Mapping[RowStatus, str] = MappingProxyType(
+    {RowStatus.WARN: "warning", RowStatus.NOT_RUN: "not run", RowStatus.NOT_APPLICABLE: "not applicable"}
+)
+_OF_ACCEPTS = {AcceptStatus.ACCEPTED: Word.GOOD, AcceptStatus.NOT_ACCEPTED: Word.BAD}
 _OF_BENCHES = {
     BenchStatus.FAILED: Word.BAD,
     BenchStatus.BELOW_BASELINE: Word.BAD,
@@ -62,6 +87,23 @@ _SLOWER = {"warn": "lower than expected", "slow": "slow", "impossible": "not pos
 def with_finer(word: Word, finer: str = "") -> str:
     """Return the word, and the finer one beside it: ``bad (slow)``."""
     return f"{word.value} ({finer})" if finer else word.value
+
+
+def of_check(found: Check) -> tuple[Word, str]:
+    """Return the word and the finer word for a check: good only if every requirement of every node is known and met."""
+    total, counts = len(found.nodes), found.summary.nodes
+    if counts.whole == total:
+        return Word.GOOD, ""
+    is_bad = counts.you or counts.bootstrap or counts.unreachable
+    return (
+        Word.BAD if is_bad else Word.UNSURE,
+        f"{total - counts.whole} of {counted(total, 'node')} not as required",
+    )
+
+
+def of_accept(status: AcceptStatus) -> tuple[Word, str]:
+    """Return the word and the finer word for a run of ``accept``."""
+    return _OF_ACCEPTS[status], status.value.replace("-", " ")
 
 
 def of_bench(found: BenchResult) -> tuple[Word, str]:

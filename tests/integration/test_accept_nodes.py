@@ -167,7 +167,7 @@ def test_a_missing_tool_is_not_run_and_a_node_that_is_down_is_named(small_farm, 
         small_farm.nodes[1].start()
     assert done.returncode == 1, done.stderr
     assert "node02: refused" in done.stdout
-    assert "NOT RUN  node[01,03-04] (3): hpl: xhpl not found: install HPL" in done.stdout
+    assert "not measured  node[01,03-04] (3): hpl: xhpl not found: install HPL" in done.stdout
     assert "accepted: 0 of 4 nodes: none" in done.stdout
     assert "--skip hpl" in done.stdout
     assert "note: 1 row (hpl) cannot run on node[01,03-04]: xhpl not found: install HPL" in done.stderr

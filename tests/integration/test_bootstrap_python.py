@@ -72,7 +72,7 @@ def test_bootstrap_brings_what_a_bench_needs_and_undo_takes_it_back(bare: Bare) 
     checked = bare.clusterctl("check", *ONLY, expect=1)
     assert "ready to launch: no (bootstrap fixes ssh-mesh, python; " in checked
     done = bare.clusterctl("bootstrap", "--yes", *ONLY)
-    assert "met: names, ssh-mesh, python" in done
+    assert "good: names, ssh-mesh, python" in done
     checked = bare.clusterctl("check", *ONLY)
     assert "ready to launch: yes" in checked
     small = ("-b", "8", "-e", "1K", "-n", "2")
@@ -84,7 +84,7 @@ def test_bootstrap_brings_what_a_bench_needs_and_undo_takes_it_back(bare: Bare) 
     (only,) = measured["variants"]
     assert only["rows"] and all(row["wrong"] == 0 for row in only["rows"])
     # Nothing is left to do.
-    assert "met: names, ssh-mesh, python" in bare.clusterctl("bootstrap", "--yes", *ONLY)
+    assert "good: names, ssh-mesh, python" in bare.clusterctl("bootstrap", "--yes", *ONLY)
     bare.clusterctl("undo", "--yes")
     assert [node.files() for node in bare.mesh.nodes] == before
     failed = bare.start("bench", "-np", "4", *small)
@@ -114,7 +114,7 @@ def test_an_installation_that_was_killed_is_made_again_and_undone(bare: Bare) ->
         "check", *words, expect=1
     )
     # Another run makes it again; undo of either run leaves nothing.
-    assert "met: python" in bare.clusterctl("bootstrap", "--yes", *words)
+    assert "good: python" in bare.clusterctl("bootstrap", "--yes", *words)
     assert node.run(INTERPRETER, "-c", "import collective_core").returncode == 0
     bare.clusterctl("undo", "--yes", "--limit", "gpu01")
     bare.clusterctl("undo", "--yes", "--limit", "gpu01", "--run", run)

@@ -60,7 +60,7 @@ def test_check_shows_who_is_awaited_then_the_rows(small_farm, session, inventory
         assert first is not None and int(first[1]) < 5
         assert "\x1b[33mwaiting for node03\x1b[0m" in at.raw.decode()
         let_go()
-        at.until(r"^not-applicable: acs")
+        at.until(r"^not measured \(not applicable\): acs")
         at.ended()
         assert "Gathering facts" not in at.screen
         assert at.screen.startswith("Gathered facts of 4 nodes in ")

@@ -47,5 +47,5 @@ def test_a_narrow_terminal(sshd_farm, clusterctl, tmp_path, terminal):
         assert gathered
         unwrapped = ("refused", "hint", "Next: ", "/runs/")
         lines = [line for line in table.splitlines() if not any(word in line for word in unwrapped)]
-        assert "unmet   you  rdma-link    the node has no RDMA device, and the\n" in table
+        assert "bad     you  rdma-link    the node has no RDMA device, and the\n" in table
         assert max(map(len, lines)) <= COLUMNS, table

@@ -21,6 +21,7 @@ from clusterctl.inventory import nodeset
 if TYPE_CHECKING:
     from clusterctl.benchmarks.base import Fault
     from clusterctl.benchmarks.training import Training
+    from clusterctl.documents.locate import Locate
     from clusterctl.launch.measured import Measured
     from clusterctl.launch.request import Request
 
@@ -156,24 +157,30 @@ def locate(place: FleetPlace) -> FleetAnswer:
         found = locating.run(asked, runner, place.logs, place.say)
     if found.faults:
         return _of_faults(found.faults)
-    document = located.document(found, "")
+    version = _version(found.launcher, found.library)
+    return answer_of(located.document(found, ""), [node.name for node in place.nodes], version)
+
+
+def answer_of(document: Locate, nodes: Sequence[str], version: str) -> FleetAnswer:
+    """Return what ``locate`` says about each node; a run that is inconclusive says nothing about any."""
+    from clusterctl.results import locate as located
+
     named, at_fault = located.named_nodes(document), located.at_fault(document)
     links = [name for name in located.named(document) if name not in named]
-    version = _version(found.launcher, found.library)
     answers = {}
-    for node in place.nodes:
+    for node in nodes:
         findings = []
-        if node.name in at_fault:
+        if node in at_fault:
             text = "it reports other rates than its partners in locate, which agree with each other"
             findings.append(RowFinding(RowStatus.FAIL, text))
-        elif node.name in named:
+        elif node in named:
             findings.append(RowFinding(RowStatus.FAIL, "locate names this node as slow"))
         findings += [
             RowFinding(RowStatus.WARN, f"the link {link} is slow")
             for link in links
-            if node.name in link.split(" - ")
+            if node in link.split(" - ")
         ]
-        answers[node.name] = Parsed((), (), tuple(findings), version)
+        answers[node] = Parsed((), (), tuple(findings), version)
     if document.status.value == "inconclusive":
         groups = (
             f"; {nodeset.fold(one.slow)} are {1 - one.ratio:.0%} slower than {nodeset.fold(one.fast)}"

@@ -58,7 +58,9 @@ def accept(
             "--dry-run", help="Print the rows and thresholds that would apply, and why; measure nothing."
         ),
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Also exit with 1 if a row is WARN.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Also exit with 1 if a row has a warning.")
+    ] = False,
     hostfile: Annotated[
         Path | None,
         typer.Option("--hostfile", metavar="FILE", help="Write an MPI hostfile of the accepted nodes."),
@@ -80,10 +82,10 @@ def accept(
 
     Each row measures one property: GPU arithmetic, memory, links, disks, network, collectives, training. Rows of one
     node run on all nodes at once. Each value is compared with thresholds, whose source is printed, and with the values
-    of equal hardware. A row whose tool is missing is NOT RUN, and its node is not accepted.
+    of equal hardware. A row whose tool is missing is not measured, and its node is not accepted.
 
-    Exit code 0: every node is accepted (OK or WARN); 1: a row is FAIL or NOT RUN (with --strict also WARN), or no row
-    applies to a node, or a node is unreachable; 5: all nodes unreachable.
+    Exit code 0: every node is accepted, warnings included; 1: a row is bad or did not run (with --strict also for a
+    warning), or no row applies to a node, or a node is unreachable; 5: all nodes unreachable.
     """
     from clusterctl.acceptance import document as documents
     from clusterctl.acceptance.limits import limits

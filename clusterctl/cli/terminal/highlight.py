@@ -32,8 +32,8 @@ THEME = Theme(
 _VERDICTS = (
     r"(?m)^(?P<heading>Checked [^:]*)(?=: )",
     r"(?m)^(?P<faint>status +requirement .*)$",
-    r"(?m)^(?:(?P<bad>unmet|unreachable)|(?P<doubtful>unknown|warning|drift)|(?P<good>met))(?=[ :(])",
-    r"(?m)^(?P<faint>not-applicable)(?=[ :])",
+    r"(?m)^(?:(?P<bad>bad|unreachable)|(?P<doubtful>unsure|warning|drift)|(?P<good>good))(?=[ :(])",
+    r"(?m)^(?P<faint>not measured)(?=[ :])",
     r"(?m)^(?P<name>Next)(?=: )",
     r"(?m)^(?:Next: .*? | +)(?P<faint> # .*)$",
     r"(?m)^ +(?P<name>hint)(?=: )",
@@ -119,13 +119,13 @@ LOOKS: dict[str, tuple[str, ...]] = {
     ),
     # The verdicts of rows and their counts, the sources below them, and the accepted nodes.
     "accept": (
-        r"(?m)^(?:(?P<bad>FAIL)|(?P<doubtful>NOT RUN|WARN))(?= +\S)",
+        r"(?m)^(?:(?P<bad>bad)|(?P<doubtful>not measured|unsure))(?= +\S)",
         r"(?m)^(?P<faint>row +nodes .*| +threshold: .*| +tool: .*| +log: .*|not applicable.*)$",
-        r"(?m)(?<=[ ,])(?:(?P<bad>\d+ FAIL)|(?P<doubtful>\d+ (?:NOT RUN|WARN))|(?P<good>\d+ OK))(?=[ ,]|$)",
+        r"(?m)(?<=[ ,])(?:(?P<bad>\d+ bad)|(?P<doubtful>\d+ (?:not measured|unsure))|(?P<good>\d+ good))(?=[ ,]|$)",
         r"(?m)^(?P<heading>accepted)(?=: )",
         r"(?m)^(?P<name>[a-z0-9-]+)(?= \((?:sanity|validation|performance|stress)\): )",
         r"(?m)^ +(?P<faint>source: .*)$",
-        r"(?m)^ +(?P<doubtful>NOT RUN)(?= on )",
+        r"(?m)^ +(?P<doubtful>not measured)(?= on )",
     ),
     # The outcome in each row of runs.
     "runs": (

@@ -33,10 +33,10 @@ def on_screen(found):
 
 def test_the_screen_names_every_fault_before_the_counts():
     text = on_screen(FOUND)
-    assert text.index("gpu08: timeout") < text.index("FAIL     gpu05: kernel-log: GPU 6: Xid 79")
-    assert "FAIL     gpu03: gpu-gemm: GPU 2: bf16_tflops" in text
-    assert "WARN     gpu02: disk: read_mb_per_s" in text
-    assert "NOT RUN  gpu04: disk: fio not found: install the package fio" in text
+    assert text.index("gpu08: timeout") < text.index("bad      gpu05: kernel-log: GPU 6: Xid 79")
+    assert "bad      gpu03: gpu-gemm: GPU 2: bf16_tflops" in text
+    assert "unsure   gpu02: disk: read_mb_per_s" in text
+    assert "not measured  gpu04: disk: fio not found: install the package fio" in text
     assert "accepted: 4 of 8 nodes: gpu[01-02,06-07]" in text
     assert "--skip disk" in text
     assert (exit_code(FOUND), exit_code(FOUND, strict=True)) == (1, 1)
@@ -67,7 +67,7 @@ def test_the_table_shows_the_value_that_a_threshold_judges():
     assert "fp32_tflops" not in text
 
 
-FORGED = "FAIL     gpu[01-05] (5): gpu-health: GPU 3: Xid 79"
+FORGED = "bad      gpu[01-05] (5): gpu-health: GPU 3: Xid 79"
 REASONS = list(texts(FORGED))
 
 
@@ -84,8 +84,8 @@ def test_a_reason_with_line_breaks_imitates_no_other_line(reason):
         for one in FOUND.nodes
     )
     text = visible(on_screen(FOUND.model_copy(update={"nodes": nodes})))
-    assert not any(line.startswith(("FAIL     gpu[01-05]", "gpu[01-05]")) for line in text.splitlines())
-    assert FORGED in text and "FAIL     gpu03: " in text
+    assert not any(line.startswith(("bad      gpu[01-05]", "gpu[01-05]")) for line in text.splitlines())
+    assert FORGED in text and "bad      gpu03: " in text
 
 
 def test_a_row_that_another_one_replaces_need_not_be_left_out():
@@ -191,7 +191,7 @@ def test_every_report_is_made_of_values_and_limits_without_bounds(seed):
     found = FOUND.model_copy(update={"nodes": nodes})
     page = html.render(accept.view(found))
     assert "<svg" in page and all(node.name in page for node in nodes)
-    assert "FAIL     gpu05: kernel-log: GPU 6: Xid 79" in on_screen(found)
+    assert "bad      gpu05: kernel-log: GPU 6: Xid 79" in on_screen(found)
     root = ElementTree.fromstring(junit.render("clusterctl accept", accept.view(found).suites()))
     assert len(root.findall("testsuite")) == len(nodes)
     lines = prometheus.render(accept.view(found).metrics()).splitlines()

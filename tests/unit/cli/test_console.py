@@ -205,8 +205,8 @@ def test_when_output_is_coloured(
     monkeypatch.setattr(sys, "stdout", stdout)
     color.choose(color.When(when))
     try:
-        console.data("unmet  \tmemlock   \\ [red]\x1b[2J", look="check")
+        console.data("bad  \tmemlock   \\ [red]\x1b[2J", look="check")
     finally:
         color.choose(color.When.auto)
-    red = "\x1b[31munmet\x1b[0m" if coloured else "unmet"
+    red = "\x1b[31mbad\x1b[0m" if coloured else "bad"
     assert stdout.getvalue() == f"{red}  \tmemlock   \\ [red]\\x1b[2J\n"

@@ -32,8 +32,5 @@ def test_the_verdicts_of_accept_are_coloured() -> None:
     text = of_view.render(accept.view(sample_acceptance()))
     shown = painted(text, "accept")
     assert re.sub(r"\x1b\[[0-9;]*m", "", shown) == text
-    assert (
-        "\x1b[31mFAIL\x1b[0m" in shown
-        and "\x1b[33mNOT RUN\x1b[0m" in shown
-        and "\x1b[33mWARN\x1b[0m" in shown
-    )
+    for word in ("\x1b[31mbad", "\x1b[33mnot measured", "\x1b[33munsure"):
+        assert f"{word}\x1b[0m" in shown

@@ -42,7 +42,7 @@ def summary_line(verdicts: HostMap[tuple[Decision, ...]]) -> str:
 
 def drift_text(deviations: tuple[Deviation, ...]) -> list[str]:
     lines = of_view.render(check.view(document_of(HostMap({"n1": (MET,)}), deviations))).splitlines()
-    return lines[lines.index("met: memlock") + 2 : -2]
+    return lines[lines.index("good: memlock") + 2 : -2]
 
 
 def test_one_node_is_one_plain_table_with_the_unmet_first() -> None:
@@ -54,10 +54,10 @@ def test_one_node_is_one_plain_table_with_the_unmet_first() -> None:
     text = folded(HostMap({"n1": decisions}))
     assert text.splitlines() == [
         "n1",
-        "status   fix  requirement  reason",
-        "unmet    you  docker       absent",
-        "unknown       acs          needs root",
-        "met: memlock",
+        "status  fix  requirement  reason",
+        "bad     you  docker       absent",
+        "unsure       acs          needs root",
+        "good: memlock",
     ]
 
 
@@ -66,8 +66,8 @@ def test_nodes_that_read_alike_share_a_row_and_the_lost_one_is_apart() -> None:
     assert folded(fleet).splitlines() == [
         "n[1-2,4] (3 nodes)",
         "status  fix  requirement  nodes  reason",
-        "unmet   you  memlock      n4     8192 KiB, not unlimited",
-        "met: memlock (2 of 3 nodes)",
+        "bad     you  memlock      n4     8192 KiB, not unlimited",
+        "good: memlock (2 of 3 nodes)",
         "warning  n4: memlock: only in containers",
         "",
         "unreachable: n3",
@@ -75,8 +75,8 @@ def test_nodes_that_read_alike_share_a_row_and_the_lost_one_is_apart() -> None:
     ]
     assert folded(fleet, every=True).splitlines()[1:5] == [
         "status  fix  requirement  nodes       reason",
-        "unmet   you  memlock      n4          8192 KiB, not unlimited",
-        "met          memlock      n[1-2] (2)  unlimited",
+        "bad     you  memlock      n4          8192 KiB, not unlimited",
+        "good         memlock      n[1-2] (2)  unlimited",
         "warning  n4: memlock: only in containers",
     ]
     assert folded(fleet, reasons=False).endswith("\n\nunreachable: n3")
@@ -86,15 +86,15 @@ def test_a_requirement_is_named_once_above_its_answers() -> None:
     other = Decision("memlock", Status.UNMET, "sshd does not use PAM")
     lines = folded(HostMap({"n1": (UNMET,), "n2": (other,)})).splitlines()
     assert lines[2:4] == [
-        "unmet   you  memlock      n1     8192 KiB, not unlimited",
-        "unmet   you               n2     sshd does not use PAM",
+        "bad     you  memlock      n1     8192 KiB, not unlimited",
+        "bad     you               n2     sshd does not use PAM",
     ]
 
 
 def test_a_healthy_fleet_needs_two_lines() -> None:
     skipped = Decision("acs", Status.NOT_APPLICABLE, "the node has no GPU")
     lines = folded(HostMap({"n1": (MET, skipped), "n2": (MET, skipped)})).splitlines()
-    assert lines == ["n[1-2] (2 nodes)", "met: memlock", "not-applicable: acs"]
+    assert lines == ["n[1-2] (2 nodes)", "good: memlock", "not measured (not applicable): acs"]
 
 
 def test_the_reason_of_an_unreachable_node_cannot_imitate_another_line() -> None:
@@ -145,11 +145,11 @@ def test_a_person_comes_before_bootstrap_and_hardware_before_other_faults() -> N
     fleet = HostMap({"n1": (FIXABLE, later, UNMET, UNREAD, health)})
     lines = folded(fleet).splitlines()
     assert [line.split()[:3] for line in lines[2:7]] == [
-        ["unmet", "you", "gpu-health"],
-        ["unmet", "you", "memlock"],
-        ["unmet", "bootstrap", "docker"],
-        ["unmet", "bootstrap", "container-toolkit"],
-        ["unknown", "acs", "needs"],
+        ["bad", "you", "gpu-health"],
+        ["bad", "you", "memlock"],
+        ["bad", "bootstrap", "docker"],
+        ["bad", "bootstrap", "container-toolkit"],
+        ["unsure", "acs", "needs"],
     ]
 
 
@@ -159,7 +159,7 @@ def test_beside_a_plan_stands_only_what_it_does_not_change() -> None:
     assert text.splitlines() == [
         "Not in this plan:",
         "status  fix  requirement  nodes  reason",
-        "unmet   you  time-sync    n1     no service; no step: the node does not run systemd",
+        "bad     you  time-sync    n1     no service; no step: the node does not run systemd",
     ]
     assert not_planned(HostMap({"n1": (MET, FIXABLE)})) == ""
 
@@ -203,7 +203,7 @@ def test_a_terminal_wraps_reasons_below_their_column(width: int) -> None:
     lines = folded(HostMap({"n1": (long,)}), width).splitlines()
     assert len(lines) > 3
     assert all(len(line) <= width for line in lines)
-    assert lines[3].startswith(" " * len("unmet   you  memlock      ") + "word")
+    assert lines[3].startswith(" " * len("bad     you  memlock      ") + "word")
     assert len(folded(HostMap({"n1": (long,)})).splitlines()) == 4
 
 
@@ -215,7 +215,7 @@ def test_a_long_list_of_nodes_does_not_take_the_place_of_reasons(width: int) -> 
     table = lines[lines.index(next(line for line in lines if line.startswith("status"))) :]
     assert all(len(line) <= max(width, 80) for line in table)
     assert any("8192 KiB, not unlimited" in line for line in table)
-    assert sum(line.startswith(("unmet", "unknown")) for line in table) == 2
+    assert sum(line.startswith(("bad", "unsure")) for line in table) == 2
 
 
 def test_nobody_answered() -> None:

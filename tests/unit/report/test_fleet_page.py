@@ -78,7 +78,7 @@ def test_a_healthy_fleet_says_so_and_has_no_empty_section() -> None:
     assert ('class="verdict fixable"' in text) and open_ends  # network buffers stay as the kernel has them
     fine = document_of(HostMap({"n1": (Decision("memlock", Status.MET, "memlock is unlimited"),)}))
     text = words(rendered(fine, ()))
-    assert "\u2713 ok" in text
+    assert "\u2713 good" in text
     for heading in ("Left to a person", "Fixed by", "Unreachable", "difference", "Warnings", "Next"):
         assert heading not in text
 

@@ -1,0 +1,80 @@
+"""The words for people: each status has one, and what is not known or did not run is never good."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import pytest
+from locate_documents import document
+
+from clusterctl.acceptance.model import RowStatus
+from clusterctl.acceptance.rows import fleet
+from clusterctl.documents.accept import AcceptStatus
+from clusterctl.documents.bench import BenchStatus
+from clusterctl.documents.kinds import VerdictStatus
+from clusterctl.documents.locate import SuspectStatus
+from clusterctl.report.check_document import document_of
+from clusterctl.requirements.base import Decision
+from clusterctl.transport.base import Failure, FailureKind, HostMap
+from clusterctl.views import check, words
+from clusterctl.views.words import Word
+
+MET = Decision("memlock", VerdictStatus.MET, "unlimited")
+UNMET = Decision("acs", VerdictStatus.UNMET, "redirects")
+UNKNOWN = Decision("gpu-health", VerdictStatus.UNKNOWN, "MIG is on: its instances are not read")
+DOWN = Failure(FailureKind.REFUSED, "n2 refused the connection")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "found"),
+    [
+        (VerdictStatus, words.OF_VERDICTS),
+        (RowStatus, words.OF_ROWS),
+        (SuspectStatus, words.OF_SUSPECTS),
+        (AcceptStatus, words._OF_ACCEPTS),
+        (set(BenchStatus) - {BenchStatus.OK}, words._OF_BENCHES),
+        (Word, words.TONES),
+    ],
+)
+def test_each_status_has_a_word_and_each_word_a_tone(statuses: type[Enum], found: dict[Enum, Word]) -> None:
+    assert set(statuses) == set(found)
+
+
+def test_what_is_not_known_or_did_not_run_is_never_good() -> None:
+    good = [
+        status
+        for found in (words.OF_VERDICTS, words.OF_ROWS)
+        for status in found
+        if found[status] is Word.GOOD
+    ]
+    assert good == [VerdictStatus.MET, RowStatus.OK]
+    assert words.OF_ROWS[RowStatus.NOT_APPLICABLE] is words.OF_ROWS[RowStatus.NOT_RUN] is Word.NOT_MEASURED
+    assert words._OF_BENCHES[BenchStatus.NOT_JUDGED] is Word.UNSURE
+
+
+@pytest.mark.parametrize(
+    ("nodes", "word"),
+    [
+        ({"n1": (MET,)}, "good"),
+        ({"n1": (MET, UNKNOWN)}, "unsure (1 of 1 node not as required)"),
+        ({"n1": (UNMET, UNKNOWN), "n3": (MET,)}, "bad (1 of 2 nodes not as required)"),
+        ({"n1": (MET,), "n2": DOWN}, "bad (1 of 2 nodes not as required)"),
+    ],
+)
+def test_a_check_is_good_only_if_everything_is_known(
+    nodes: dict[str, tuple[Decision, ...] | Failure], word: str
+) -> None:
+    assert check.view(document_of(HostMap(nodes))).word == word
+
+
+def test_locate_that_is_inconclusive_fails_no_node_of_accept() -> None:
+    found = document(8, bad={(node, 0): 0.3 for node in range(4)})
+    assert found.status.value == "inconclusive"
+    nodes = [f"n{number}" for number in range(1, 9)]
+    answer = fleet.answer_of(found, nodes, "1.0")
+    assert answer.failed == "" and answer.not_run.startswith("locate is inconclusive: ")
+    assert "; n[1-4] are 30% slower than n[5-8]" in answer.not_run
+    assert all(not one.findings for one in answer.parsed.values())
+    assert fleet.answer_of(document(8, bad={(2, 0): 0.3}), nodes, "1.0").parsed["n3"].findings[0].status is (
+        RowStatus.FAIL
+    )
