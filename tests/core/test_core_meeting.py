@@ -64,6 +64,33 @@ def test_under_torchrun(environment: dict[str, str], free_port: int) -> None:
     expect_two((*torchrun, PROGRAM, "environment"), bare(environment))
 
 
+def sockets_of_meetings() -> set[str]:
+    """The names of the sockets at which local ranks meet on this machine."""
+    text = Path("/proc/net/unix").read_text()
+    return {line.split()[-1] for line in text.splitlines() if "@collective_core-" in line}
+
+
+def test_ctrl_c_ends_the_waiting_for_other_ranks(environment: dict[str, str]) -> None:
+    before = sockets_of_meetings()
+    alone = {
+        **bare(environment), "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2",
+        "TORCHELASTIC_RUN_ID": f"interrupted {os.getpid()}", "CCORE_INIT_TIMEOUT_S": "600",
+    }  # fmt: skip
+    with subprocess.Popen(
+        (sys.executable, PROGRAM, "environment"), env=alone, stderr=subprocess.PIPE, text=True
+    ) as rank:
+        try:
+            deadline = time.monotonic() + 60
+            while sockets_of_meetings() <= before and time.monotonic() < deadline and rank.poll() is None:
+                time.sleep(0.01)
+            rank.send_signal(signal.SIGINT)
+            _, errors = rank.communicate(timeout=60)
+        finally:
+            rank.kill()
+    assert rank.returncode == -signal.SIGINT, errors
+    assert errors.splitlines()[-1] == "KeyboardInterrupt", errors
+
+
 def test_two_jobs_without_a_name_at_once(environment: dict[str, str], ranks: Any) -> None:
     # As torchrun starts them that is given no --rdzv-id.
     unnamed = {**bare(environment), "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none"}

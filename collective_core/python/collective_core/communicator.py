@@ -12,6 +12,7 @@ from collective_core.collectives import Collectives
 from collective_core.enums import Dtype, Operation, Redop, Transport
 from collective_core.errors import CollectiveCoreError, Result
 from collective_core.handle import milliseconds
+from collective_core.interruptible import joined
 from collective_core.observation import Observation, OperationStats, Peer, TraceEntry
 from collective_core.transfers import Source, Transfers
 from collective_core.unique_id import get_unique_id, unique_id_from_address
@@ -99,13 +100,12 @@ class Communicator(Collectives, Transfers, Observation):
         """Join as Open MPI, MPICH, torchrun or Slurm started this process; alone without any of them.
 
         `settings` are keywords of the constructor. What to set when ranks are on several hosts is in
-        docs/environment.md.
+        docs/environment.md. Ctrl-C ends the waiting for other ranks.
         """
         if launch().rank == 0:
             environment.warn_of_misspelt()
-        handle = c_void_p()
-        _lib.check(_lib.library().cc_comm_init(byref(handle), byref(_config(**settings))))
-        return cls._adopt(handle)
+        config = _config(**settings)
+        return cls._adopt(joined(lambda handle: int(_lib.library().cc_comm_init(handle, byref(config)))))
 
     @classmethod
     def from_store(cls, store: Any, rank: int, size: int, **settings: Any) -> Communicator:
