@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 INDEX = "docs/README.md"
 PAGES = ("*.md", "docs/**/*.md", "clusterctl/**/*.md", "collective_core/*.md", "collective_core/docs/**/*.md")
 HEADERS = "collective_core/docs/doxygen.conf"
-API = "build/api/html/index.html"
+API = "build/api/html/files.html"
 _LINK = re.compile(r"\[([^]]+)\]\(([^)\s#]+)[^)]*\)")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
