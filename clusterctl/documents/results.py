@@ -87,29 +87,17 @@ class Difference(Part):
     values: tuple[str, ...]
 
 
-class ComparedBandwidth(Sparse):
-    """One run's bus bandwidth and time; ``ratio`` is relative to the first run.
+class ComparedFigure(Sparse):
+    """One run's figure: bus bandwidth and time of a collective, or the throughput of a training.
 
-    ``noise`` is the share that a difference must exceed; None: unknown, because both were measured once.
-    ``repeats_needed``: how many repeats of both would decide an undecided difference.
+    ``ratio`` is relative to the first run. ``noise`` is the share that a difference must exceed; None: unknown, because
+    both were measured once. ``repeats_needed``: how many repeats of both would decide an undecided difference.
     """
 
-    OPTIONAL: ClassVar = frozenset({"time_us", "repeats_needed"})
+    OPTIONAL: ClassVar = frozenset({"busbw_gbps", "samples_per_s", "time_us", "repeats_needed"})
 
-    busbw_gbps: float | None
-    time_us: float | None = None
-    ratio: float | None
-    noise: float | None
-    word: ComparisonWord | None
-    repeats_needed: int | None = None
-
-
-class ComparedThroughput(Sparse):
-    """One run's throughput, with ``ratio`` and ``noise`` as for a collective."""
-
-    OPTIONAL: ClassVar = frozenset({"time_us", "repeats_needed"})
-
-    samples_per_s: float | None
+    busbw_gbps: float | None = None
+    samples_per_s: float | None = None
     time_us: float | None = None
     ratio: float | None
     noise: float | None
@@ -124,7 +112,7 @@ class ComparedLine(Sparse):
 
     size_bytes: int | None = None
     np: int | None = None
-    figures: tuple[ComparedBandwidth | ComparedThroughput | None, ...]
+    figures: tuple[ComparedFigure | None, ...]
 
 
 class ComparisonDocument(Document):

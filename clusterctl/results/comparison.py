@@ -301,24 +301,13 @@ def to_document(found: Comparison) -> dict[str, Any]:
     ).document()
 
 
-def _figure(figure: Figure, collective: bool) -> documents.ComparedBandwidth | documents.ComparedThroughput:
-    ratio = None if figure.ratio is None else round(figure.ratio, 4)
-    noise = None if figure.noise is None else round(figure.noise, 4)
-    word, needed = figure.word, figure.repeats_needed
-    if collective:
-        return documents.ComparedBandwidth(
-            busbw_gbps=figure.value,
-            time_us=figure.time_us,
-            ratio=ratio,
-            noise=noise,
-            word=word,
-            repeats_needed=needed,
-        )
-    return documents.ComparedThroughput(
-        samples_per_s=figure.value,
+def _figure(figure: Figure, collective: bool) -> documents.ComparedFigure:
+    return documents.ComparedFigure(
+        busbw_gbps=figure.value if collective else None,
+        samples_per_s=None if collective else figure.value,
         time_us=figure.time_us,
-        ratio=ratio,
-        noise=noise,
-        word=word,
-        repeats_needed=needed,
+        ratio=None if figure.ratio is None else round(figure.ratio, 4),
+        noise=None if figure.noise is None else round(figure.noise, 4),
+        word=figure.word,
+        repeats_needed=figure.repeats_needed,
     )
