@@ -29,7 +29,7 @@ case $status in
     exit 0
     ;;
 esac
-reason=$(printf '%s\n' "$found" | grep -m 1 -E '^(FAIL|NOT RUN)' | tr -s ' ' | cut -c 1-200)
+reason=$(printf '%s\n' "$found" | grep -m 1 -E '^(bad|not measured) ' | tr -s ' ' | cut -c 1-200)
 log "${reason:-clusterctl accept failed}"
 if [ -z "${SLURM_JOB_ID:-}" ]; then
   # slurmd ignores the exit status of a HealthCheckProgram.

@@ -202,7 +202,7 @@ def test_the_health_check_of_slurm_passes_or_drains(run_clusterctl, clusterctl, 
     passed_or_not = run(failing)
     assert passed_or_not.returncode == 1, passed_or_not
     assert (
-        "NodeName=gpu07 State=DRAIN Reason=clusterctl: NOT RUN localhost: hpl"
+        "NodeName=gpu07 State=DRAIN Reason=clusterctl: not measured localhost: hpl"
         in (tmp_path / "drained").read_text()
     )
     (tmp_path / "drained").unlink()
