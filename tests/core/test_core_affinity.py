@@ -167,6 +167,41 @@ assert [*seen, os.sched_getaffinity(0)] == [{max(allowed)}] * 2, seen
 """
 
 
+class Store:
+    """As much of a torch Store as the ranks of a host need."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+
+    def set(self, key: str, value: str) -> None:
+        self.values[key] = value.encode()
+
+    def get(self, key: str) -> bytes:
+        return self.values[key]
+
+
+def test_ranks_without_a_communicator_are_bound_by_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from collective_core import affinity
+
+    system = write(TWO_SOCKETS_SMT, tmp_path)
+    allowed, bound, store = set(range(32)), [], Store()
+    monkeypatch.setattr(affinity.os, "sched_getaffinity", lambda _: allowed)
+    monkeypatch.setattr(affinity, "read_topology", lambda cpus: read_topology(cpus, system))
+    monkeypatch.setattr(affinity, "node_of_gpu", lambda local_rank: local_rank)
+    monkeypatch.setattr(affinity, "bind", bound.append)
+    with pytest.raises(KeyError):  # the other rank has not come
+        affinity.bind_by_store(store, 4, 0, 2)
+    affinity.bind_by_store(store, 5, 1, 2)
+    affinity.bind_by_store(store, 4, 0, 2)
+    assert bound == [{*range(8, 16), *range(24, 32)}, {*range(8), *range(16, 24)}]
+    # A rank with other CPUs was bound by its launcher, so all stay.
+    allowed.discard(31)
+    assert affinity.bind_by_store(store, 5, 1, 2).reason.startswith("not bound: the launcher has bound")
+    assert len(bound) == 2
+
+
 def test_binding_reaches_threads_that_run_already() -> None:
     subprocess.run((sys.executable, "-c", BOUND), timeout=60, check=True)
 

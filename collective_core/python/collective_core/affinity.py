@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import logging
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -181,21 +182,49 @@ def bind_ranks(communicator: Communicator) -> Binding | None:
     if not environment.flag("CCORE_CPU_BINDING", fallback=False):
         return None
     me = communicator.peer(communicator.rank)
-    allowed = frozenset(os.sched_getaffinity(0))
-    node = node_of_gpu(me.local_rank)
-    mine = (ctypes.c_int64 * 2)(-1 if node is None else node, _fingerprint(allowed))
+    allowed, node = frozenset(os.sched_getaffinity(0)), node_of_gpu(me.local_rank)
+    mine = (ctypes.c_int64 * 2)(*_card(node, allowed))
     theirs = (ctypes.c_int64 * (2 * communicator.size))()
     communicator.all_gather(mine, theirs)
     peers = [communicator.peer(rank) for rank in range(communicator.size)]
     here = sorted((peer for peer in peers if peer.node == me.node), key=lambda peer: peer.local_rank)
-    if len({theirs[2 * peer.rank + 1] for peer in here}) > 1:
+    cards = [(theirs[2 * peer.rank], theirs[2 * peer.rank + 1]) for peer in here]
+    return _bind_one(me.rank, me.local_rank, cards, allowed)
+
+
+def bind_by_store(store: Any, rank: int, local_rank: int, local_size: int) -> Binding:
+    """Bind a rank as `bind_ranks` does, without a communicator: all ranks of a host call it with one torch Store.
+
+    Raises what the store raises if a rank does not come within its timeout, ValueError if one writes no numbers.
+    """
+    allowed = frozenset(os.sched_getaffinity(0))
+    key = f"ccore_cpus/{socket.gethostname()}"
+    node, fingerprint = _card(node_of_gpu(local_rank), allowed)
+    store.set(f"{key}/{local_rank}", f"{node} {fingerprint}")
+    cards = []
+    for peer in range(local_size):
+        its_node, its_fingerprint = bytes(store.get(f"{key}/{peer}")).split()
+        cards.append((int(its_node), int(its_fingerprint)))
+    return _bind_one(rank, local_rank, cards, allowed)
+
+
+def _card(node: int | None, allowed: frozenset[int]) -> tuple[int, int]:
+    """Return what the ranks of a host tell each other: the NUMA node of the GPU, or -1, and the CPUs as a number."""
+    return -1 if node is None else node, _fingerprint(allowed)
+
+
+def _bind_one(
+    rank: int, local_rank: int, cards: Sequence[tuple[int, int]], allowed: frozenset[int]
+) -> Binding:
+    """Bind this rank by the cards of all ranks of its host, in the order of their local ranks."""
+    if len({fingerprint for _, fingerprint in cards}) > 1:
         binding = Binding(frozenset(), "not bound: the launcher has bound the ranks of this node already")
     else:
-        nodes = [None if theirs[2 * peer.rank] < 0 else theirs[2 * peer.rank] for peer in here]
-        binding = plan(read_topology(allowed), me.local_rank, nodes)
+        nodes = [None if node < 0 else node for node, _ in cards]
+        binding = plan(read_topology(allowed), local_rank, nodes)
     if binding.cpus:
         bind(binding.cpus)
-    _logger.info("rank %d: cpus %s: %s", me.rank, sorted(binding.cpus) or "as before", binding.reason)
+    _logger.info("rank %d: cpus %s: %s", rank, sorted(binding.cpus) or "as before", binding.reason)
     return binding
 
 

@@ -18,11 +18,17 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from collective_core import __version__, environment, log, nccl_plugins
+from collective_core import __version__, affinity, environment, log, nccl_plugins
 from collective_core.errors import LibraryNotFoundError
 from collective_core.locations import NCCL_LIBRARY_NAME
 from collective_core.torch import BACKEND_NAME, unasked_buckets
 
+_LOCAL = (
+    ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+)
+"""The variables of torchrun, Open MPI and MPICH for a rank's place among those of its host, and how many these are."""
 _RDMA = Path("/sys/class/infiniband")
 _logger = logging.getLogger("collective_core")
 
@@ -76,6 +82,19 @@ def _init_process_group(original: Callable[..., Any], *given: Any, **named: Any)
     elif not hasattr(dist.group.WORLD, "describe"):  # a group of ccore has logged its own line
         hint = "; --for-gloo or CCORE_FOR_GLOO=1 serves it" if used == "gloo" else ""
         _logger.info("collective_core %s does not serve backend %s %s%s", __version__, used, where, hint)
+    # So has it bound its ranks.
+    if environment.flag("CCORE_CPU_BINDING", fallback=False) and not hasattr(dist.group.WORLD, "describe"):
+        _bind_cpus()
+
+
+def _bind_cpus() -> None:
+    """Bind this rank, if the launcher gives its place on the host."""
+    for rank, size in _LOCAL:
+        if os.environ.get(rank, "").isdigit() and os.environ.get(size, "").isdigit():
+            store = distributed_c10d._get_default_store()
+            affinity.bind_by_store(store, dist.get_rank(), int(os.environ[rank]), int(os.environ[size]))
+            return
+    _logger.warning("CPUs are not bound: neither torchrun, Open MPI nor MPICH has set the local rank")
 
 
 def _nccl_line() -> str:
