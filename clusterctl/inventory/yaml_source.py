@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.composer import Composer
 
 from clusterctl import user_files
 from clusterctl.closest import closest
@@ -140,7 +141,7 @@ class _TooMuch(yaml.YAMLError):
     """The document is nested too deeply or holds too many values."""
 
 
-class _BoundedLoader(yaml.SafeLoader):
+class _Bounded(Composer):
     """Limits the depth, because PyYAML composes by recursion and would exhaust the interpreter's stack."""
 
     depth = 0
@@ -159,20 +160,39 @@ class _BoundedLoader(yaml.SafeLoader):
             self.depth -= 1
 
 
+class _Loader(_Bounded, yaml.SafeLoader):
+    """PyYAML's own parser."""
+
+
+if yaml.__with_libyaml__:
+
+    class _FastLoader(_Bounded, yaml.CSafeLoader):
+        """The parser of libyaml, which takes a sixth of the time."""
+
+        def __init__(self, text: str) -> None:
+            Composer.__init__(self)
+            yaml.CSafeLoader.__init__(self, text)
+
+
+# ASCII without tabs, tags, anchors, aliases, block scalars and "?", of which libyaml accepts what PyYAML refuses.
+_BOTH_ACCEPT_THE_SAME = re.compile(r"[\n\x20\x22-\x25\x27-\x29\x2b-\x3d\x40-\x7b\x7d\x7e]*")
+
+
 def compose(text: str, file: str) -> yaml.Node:
     """Return the node tree of the only document, with bounded depth and size; aliases are not expanded yet."""
+    if yaml.__with_libyaml__ and _BOTH_ACCEPT_THE_SAME.fullmatch(text):
+        fast = _FastLoader(text)
+        try:
+            return _only_document(fast, file)
+        except (yaml.YAMLError, ValueError, OverflowError):
+            # PyYAML's own parser has the words for the mistake.
+            pass
+        finally:
+            fast.dispose()
     loader = None
     try:
-        loader = _BoundedLoader(text)
-        if not loader.check_node():
-            raise refusal(
-                file, [InventoryProblem(0, "", "empty; an inventory has the keys 'version' and 'nodes'")]
-            )
-        root = loader.get_node()
-        if loader.check_node():
-            second = loader.get_node()
-            line = second.start_mark.line + 1 if second is not None else 0
-            raise refusal(file, [InventoryProblem(line, "", "a second YAML document begins; expected one")])
+        loader = _Loader(text)
+        return _only_document(loader, file)
     except yaml.MarkedYAMLError as error:
         mark, what = _explained(error)
         line = mark.line + 1 if mark is not None else 0
@@ -188,10 +208,18 @@ def compose(text: str, file: str) -> yaml.Node:
     finally:
         if loader is not None:
             loader.dispose()
+
+
+def _only_document(loader: _Bounded, file: str) -> yaml.Node:
+    root = loader.get_node() if loader.check_node() else None
     if root is None:
         raise refusal(
             file, [InventoryProblem(0, "", "empty; an inventory has the keys 'version' and 'nodes'")]
         )
+    if loader.check_node():
+        second = loader.get_node()
+        line = second.start_mark.line + 1 if second is not None else 0
+        raise refusal(file, [InventoryProblem(line, "", "a second YAML document begins; expected one")])
     return root
 
 
