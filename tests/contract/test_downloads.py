@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from case_facts import facts_of
 
+from clusterctl import shipped_tables
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
@@ -92,7 +92,7 @@ def steps() -> dict[Step, str]:
     """Return every step of every recorded case, with the case."""
     found: dict[Step, str] = {}
     for path in sorted(CASES.glob("*/*.yaml")):
-        case = yaml.safe_load(path.read_text())
+        case = shipped_tables.read(path)
         if path.parent.name not in ALL or not case["expect"].get("steps"):
             continue
         facts = facts_of(case.get("facts", {}))

@@ -20,10 +20,10 @@ from typing import Any
 
 import hostile_inventories as hostile
 import pytest
-import yaml
 from case_facts import facts_of
 from pydantic import ValidationError
 
+from clusterctl import shipped_tables
 from clusterctl.apply import script
 from clusterctl.errors import ClusterctlError, InventoryError
 from clusterctl.inventory import load
@@ -85,7 +85,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> dict[Step, Setting]:
     found: dict[Step, Setting] = {}
     seen: dict[str, int] = {}
     for path in sorted(CASES.glob("*/*.yaml")):
-        case = yaml.safe_load(path.read_text())
+        case = shipped_tables.read(path)
         if not case["expect"].get("steps") or path.parent.name not in ALL:
             continue
         requirement = ALL[path.parent.name]

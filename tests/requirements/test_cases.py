@@ -15,9 +15,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-import yaml
 from case_facts import facts_of
 
+from clusterctl import shipped_tables
 from clusterctl.core_wheel import Carried
 from clusterctl.errors import UsageError
 from clusterctl.facts.catalog import complete
@@ -89,7 +89,7 @@ def _core(words):
 
 @pytest.mark.parametrize("path", CASES, ids=[f"{p.parent.name}/{p.stem}" for p in CASES])
 def test_case(path):
-    case = yaml.safe_load(path.read_text())
+    case = shipped_tables.read(path)
     assert set(case) <= {
         "about",
         "facts",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
+
+from clusterctl import shipped_tables
 
 HERE = Path(__file__).parent
 TRAPS = {
     f"{section} {trap}": (section, cases)
-    for section, traps in yaml.safe_load((HERE / "traps.yaml").read_text()).items()
+    for section, traps in shipped_tables.read(HERE / "traps.yaml").items()
     for trap, cases in traps.items()
 }
 
@@ -20,7 +21,7 @@ def test_a_trap_has_cases_that_name_it(trap):
     section, cases = TRAPS[trap]
     assert cases
     for case in cases:
-        about = yaml.safe_load((HERE / f"{case}.yaml").read_text())["about"]
+        about = shipped_tables.read(HERE / f"{case}.yaml")["about"]
         assert about.startswith(f"Trap {section}: "), f"{case}: {about}"
 
 
@@ -29,6 +30,6 @@ def test_no_case_names_a_trap_that_is_not_listed():
     naming = {
         f"{path.parent.name}/{path.stem}"
         for path in HERE.glob("*/*.yaml")
-        if yaml.safe_load(path.read_text())["about"].startswith("Trap 3.")
+        if shipped_tables.read(path)["about"].startswith("Trap 3.")
     }
     assert naming == listed
