@@ -210,10 +210,15 @@ def test_a_prior_that_is_not_the_recorded_one_is_not_restored(node, content):
     assert (node.journal / "run1/undone").exists()
 
 
+ORDERS = (b"", b"x", b"9", b"9\n", b"2\n9 run1\n", b"2\n2 run1", b"\0\n\xff", None, "link")
+
+
+@pytest.mark.parametrize("damage", ORDERS)
 @pytest.mark.parametrize(
-    "damage", [b"", b"x", b"9", b"9\n", b"2\n9 run1\n", b"2\n2 run1", b"\0\n\xff", None, "link"]
+    ("shell", "run"),
+    [("dash", "run0"), ("dash", "run1"), ("bash", "run0"), ("busybox", "run1")],
+    indirect=["shell"],
 )
-@pytest.mark.parametrize("run", ["run0", "run1"])
 def test_entries_whose_run_has_no_sound_order_are_an_error_until_the_run_is_named(node, run, damage):
     order = node.journal / run / "order"
     order.unlink()
