@@ -89,7 +89,7 @@ def test_healthy_logs_are_explained_by_nothing(path: Path) -> None:
         (
             "memlock-on-one-node.log",
             "nccl-memlock",
-            ["nccl-peer-closed", "nccl-tests-failure", "mpi-aborted"],
+            ["nccl-return-trace", "nccl-peer-closed", "nccl-tests-failure", "mpi-aborted"],
         ),
         ("python-module-missing.log", "python-module-missing", ["torch-child-failed"]),
         ("unknown-cause-torchrun.log", "torch-child-failed", []),
@@ -437,7 +437,7 @@ def test_the_document_is_json_and_counts_by_role() -> None:
     scan = scanned(LOGS / "broken" / "memlock-on-one-node.log")
     document = json.loads(json.dumps(explained.to_document(scan.files, scan.findings, scan.left_over)))
     assert document["schema"] == "clusterctl.explain/1"
-    assert document["summary"] == {"fault": 0, "cause": 1, "slow-path": 0, "note": 0, "consequence": 3}
+    assert document["summary"] == {"fault": 0, "cause": 1, "slow-path": 0, "note": 0, "consequence": 4}
     first = document["findings"][0]
     assert first["check"] == "clusterctl check INVENTORY --only memlock"
     assert first["first"]["line"] == 4
