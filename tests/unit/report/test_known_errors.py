@@ -441,4 +441,4 @@ def test_the_document_is_json_and_counts_by_role() -> None:
     first = document["findings"][0]
     assert first["check"] == "clusterctl check INVENTORY --only memlock"
     assert first["first"]["line"] == 4
-    assert [ErrorRole(finding["role"]).rank for finding in document["findings"]] == [1, 4, 4, 4]
+    assert [ErrorRole(finding["role"]).rank for finding in document["findings"]] == [1, 4, 4, 4, 4]
