@@ -1,9 +1,9 @@
-"""How often `results compare` is wrong about equal runs, and how often it finds a real difference.
+"""How often `runs compare` is wrong about equal runs, and how often it finds a real difference.
 
 The first table simulates two runs of 18 sizes with several kinds of noise. "False alarm" is the share of tables of
 equal runs with any "faster" or "slower"; "found" is the share of sizes that are really 10 % faster and read "faster".
 With --real N, the real command then measures N+1 equal runs with --repeats 5 and N+1 single sweeps on this machine, and
-`results compare` compares each run with the next: N comparisons of each kind.
+`runs compare` compares each run with the next: N comparisons of each kind.
 
     .venv/bin/python benchmarks/compare_noise.py [--tables 2000] [--real 50] [--library ccore]
 """
@@ -87,7 +87,7 @@ def real(count: int, repeats: int, library: str | None) -> None:
         ]
         alarms = 0
         for one, other in pairwise(ids):
-            document = json.dumps(clusterctl(runs, "results", "compare", one, other))
+            document = json.dumps(clusterctl(runs, "runs", "compare", one, other))
             alarms += any(f'"word": "{word}"' in document for word in CERTAIN)
     kind = "single sweeps" if repeats == 1 else f"--repeats {repeats}"
     print(f"real, {kind}: {alarms} of {count} comparisons of equal runs had a faster or slower", flush=True)

@@ -35,7 +35,7 @@ LAB_FOLDER = ".clusterctl-lab"
 """The directory that ``lab up`` makes; its runs belong to the directory in which the lab was started."""
 _FOLDER = "runs"
 _INVENTORY = "inventory.yaml"
-_MARKS = frozenset({"results.sqlite", "baselines"})
+_MARKS = frozenset({"index.sqlite", "baselines"})
 
 
 def default_root(inventory: Path | None = None) -> Path:

@@ -123,7 +123,7 @@ class CommandDescription:
     """Describe one command: a function, or an application with further commands."""
 
     path: str
-    """Its words on the command line, such as ``clusterctl results list``."""
+    """Its words on the command line, such as ``clusterctl runs list``."""
     function: Callable[..., Any] | None
     application: typer.Typer | None = None
 

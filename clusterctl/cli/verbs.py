@@ -34,7 +34,6 @@ _IN_ORDER = (
     ("requirements", "requirements", "app"),
     ("explain", "explain", "explain"),
     ("render", "render.app", "app"),
-    ("results", "results.app", "app"),
     ("runs", "runs.app", "app"),
     ("image", "image.app", "app"),
     ("inventory", "inventory.app", "app"),

@@ -1,4 +1,4 @@
-"""``results baseline``: baselines and their files, and the catalogue of published figures."""
+"""``runs baseline``: baselines and their files, and the catalogue of published figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BaselineEntry(Part):
 
 
 class BaselineFile(Document):
-    """A baseline: its file in ``baselines/``, and ``clusterctl results baseline show --json``."""
+    """A baseline: its file in ``baselines/``, and ``clusterctl runs baseline show --json``."""
 
     schema_: Literal["clusterctl.baseline/1"] = Field(default="clusterctl.baseline/1", alias="schema")
     name: str
@@ -43,14 +43,14 @@ class ListedBaseline(Part):
 
 
 class Baselines(Document):
-    """``clusterctl results baseline list --json``."""
+    """``clusterctl runs baseline list --json``."""
 
     schema_: Literal["clusterctl.baselines/1"] = Field(default="clusterctl.baselines/1", alias="schema")
     baselines: tuple[ListedBaseline, ...]
 
 
 class BaselineRemoved(Document):
-    """``clusterctl results baseline remove --json``."""
+    """``clusterctl runs baseline remove --json``."""
 
     schema_: Literal["clusterctl.baseline-removed/1"] = Field(
         default="clusterctl.baseline-removed/1", alias="schema"
@@ -74,7 +74,7 @@ class Published(Part):
 
 
 class Catalogue(Document):
-    """``clusterctl results baseline catalogue --json``."""
+    """``clusterctl runs baseline catalogue --json``."""
 
     schema_: Literal["clusterctl.catalogue/1"] = Field(default="clusterctl.catalogue/1", alias="schema")
     rows: tuple[Published, ...]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from clusterctl.documents.base import Document, Part
+from clusterctl.documents.base import Document, Part, Sparse
 
 
 class RunOutcome(str, Enum):
@@ -41,8 +41,13 @@ class RunOutcome(str, Enum):
     UNREADABLE = "unreadable"
 
 
-class ListedRun(Part):
-    """One run; ``started_at`` is RFC 3339 in UTC, ``detail`` says more about the outcome."""
+class ListedRun(Sparse):
+    """One run; ``started_at`` is RFC 3339 in UTC, ``detail`` says more about the outcome.
+
+    ``benchmark`` and ``library`` are those of a benchmark, the libraries of all its variants joined by ``, ``.
+    """
+
+    OPTIONAL: ClassVar = frozenset({"benchmark", "library"})
 
     run: str
     verb: str
@@ -50,6 +55,8 @@ class ListedRun(Part):
     nodes: tuple[str, ...]
     outcome: RunOutcome
     detail: str
+    benchmark: str | None = None
+    library: str | None = None
     label: str | None
     folder: str
 

@@ -306,8 +306,8 @@ def _hint(name: str, verdict: Verdict, noisy: Sequence[tuple[str, Series]], few:
     """Return what to do about a run that could not be judged."""
     if verdict == "no-match":
         return (
-            f"compare the configurations: clusterctl results baseline show {name}; to add this one, record a run "
-            f"of it: clusterctl results baseline record {name} --run RUN"
+            f"compare the configurations: clusterctl runs baseline show {name}; to add this one, record a run "
+            f"of it: clusterctl runs baseline record {name} --run RUN"
         )
     if verdict != "not-judged":
         return None
@@ -319,7 +319,7 @@ def _hint(name: str, verdict: Verdict, noisy: Sequence[tuple[str, Series]], few:
         return f"even {MOST_REPEATS} repeats are too few for this noise: measure on idle nodes, with a larger --iters"
     return (
         f"record {'more' if few else f'about {count}'} repeats: clusterctl bench ... --repeats {count}, then "
-        f"clusterctl results baseline record {name}"
+        f"clusterctl runs baseline record {name}"
     )
 
 

@@ -49,7 +49,7 @@ def load(name: str, root: Path | None = None) -> Baseline:
         known = ", ".join(names(root)) or "none yet"
         raise UsageError(
             f"baseline {name!r} not found (recorded: {known})",
-            hint=f"record it from healthy runs: clusterctl results baseline record {name} --run RUN",
+            hint=f"record it from healthy runs: clusterctl runs baseline record {name} --run RUN",
         ) from None
     except OSError as error:
         raise ResultError(
@@ -62,7 +62,7 @@ def load(name: str, root: Path | None = None) -> Baseline:
     except ValidationError as error:
         raise ResultError(
             f"{path} is not a valid baseline: {model_errors.first(error)}",
-            hint=f"restore the file, or remove it and record it again: clusterctl results baseline remove {name}",
+            hint=f"restore the file, or remove it and record it again: clusterctl runs baseline remove {name}",
         ) from None
     return Baseline(
         found.name,

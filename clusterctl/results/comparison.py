@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from clusterctl.benchmarks.key import ABSENT, FIELDS
-from clusterctl.documents import results as documents
+from clusterctl.documents import measured_runs as documents
 from clusterctl.documents.bench import Spread
 from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.errors import UsageError
@@ -156,7 +156,7 @@ def _kind(record: Record) -> Literal["collective", "training"]:
     if record.result.points:
         return "training"
     run = record.summary.run
-    raise UsageError(f"run {run} has no figures to compare", hint=f"clusterctl results show {run}")
+    raise UsageError(f"run {run} has no figures to compare", hint=f"clusterctl runs show {run}")
 
 
 def _figures(record: Record) -> dict[int, _Measured]:

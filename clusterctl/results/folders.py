@@ -1,8 +1,7 @@
-"""Run folders read back into records for ``results import``."""
+"""Read the result of a benchmark from its run folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,9 @@ from clusterctl.rundir import RunDir
 LARGEST_BYTES = 64 << 20
 
 
-def run_folders(place: Path) -> Iterator[Path]:
-    """Yield the run folders with a result: the directory itself, or those in it."""
-    if (place / "results.json").is_file():
-        yield place
-    elif place.is_dir():
-        yield from sorted(path.parent for path in place.glob("*/results.json"))
+def named(run: str, root: Path | None) -> Record:
+    """Return the record of a benchmark by its id, a unique part of it, or ``latest``; see ``RunDir.open``."""
+    return read(RunDir.open(run, root, "bench", "results").path)
 
 
 def read(folder: Path) -> Record:

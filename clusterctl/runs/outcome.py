@@ -40,6 +40,8 @@ class RunEnd:
 
     word: RunOutcome
     detail: str = ""
+    benchmark: str | None = None
+    library: str | None = None
 
 
 def listed(run: RunDir) -> ListedRun:
@@ -57,9 +59,16 @@ def listed(run: RunDir) -> ListedRun:
         nodes=nodes,
         outcome=found.word,
         detail=found.detail,
+        benchmark=found.benchmark,
+        library=found.library,
         label=run.label,
         folder=str(run.path.absolute()),
     )
+
+
+def document_of(run: str) -> str:
+    """Return the name of the file that holds the result of a run."""
+    return f"{_RESULT.get(run_ids.verb_of(run), 'report')}.json"
 
 
 def result(run: RunDir) -> Mapping[str, Any] | None:
@@ -189,7 +198,7 @@ def _bench(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     figure = "" if summary.figure is None else f", {summary.figure:.4g} {summary.unit}"
     kinds = {fault.kind for fault in record.result.proof.failures or ()}
     word = RunOutcome.INTERRUPTED if FaultKind.INTERRUPTED in kinds else RunOutcome(summary.status)
-    return RunEnd(word, f"{summary.benchmark}{ranks}{figure}")
+    return RunEnd(word, f"{summary.benchmark}{ranks}{figure}", summary.benchmark, summary.library)
 
 
 def _preflight(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:

@@ -1,4 +1,4 @@
-"""Remove runs: the run folder, and the row of a bench run in the database of results."""
+"""Remove runs, which are their run folders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from clusterctl.containers.record import INVENTORY
 from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.results import baseline_files
-from clusterctl.results.store import Store
 from clusterctl.rundir import RunDir, own_file
 
 
@@ -48,10 +47,8 @@ def _baselines_of(run: str, root: Path) -> Sequence[str]:
     return names
 
 
-def remove(run: RunDir, root: Path) -> None:
-    """Remove a run folder and its row in the database; raise UsageError if a process works on the run."""
+def remove(run: RunDir) -> None:
+    """Remove a run folder; raise UsageError if a process works on the run."""
     held = run.hold()
-    with Store.open(root, make=False) as results:
-        results.remove(run.id)
     with own_file(held.path, "remove the rest by hand", verb="remove"):
         shutil.rmtree(held.path)

@@ -189,7 +189,7 @@ def _unjudged(proof: Proof, otherwise: str) -> str:
     """Return what would judge the figures; ``otherwise`` is another way, which comes first."""
     if proof.baseline is not None:
         return ""
-    return f"to judge it: {otherwise}clusterctl results baseline record NAME"
+    return f"to judge it: {otherwise}clusterctl runs baseline record NAME"
 
 
 def _against(one: VariantResult, first: VariantResult) -> str:

@@ -1,4 +1,4 @@
-"""The view of ``results compare``: the runs, how their setups differ, and each figure relative to the first run's."""
+"""The view of ``runs compare``: the runs, how their setups differ, and each figure relative to the first run's."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -11,14 +12,15 @@ from clusterctl.documents.accept import Accept
 from clusterctl.documents.check import Check
 from clusterctl.documents.locate import Locate
 from clusterctl.documents.runs import ListedRun, RunOutcome
+from clusterctl.errors import UsageError
 from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.text import of_view
 from clusterctl.report.text.failures import fault_lines
 from clusterctl.report.text.run_list import named, said
 from clusterctl.report.text.table import columns
-from clusterctl.report.view import NextStep
-from clusterctl.results.record import Record
+from clusterctl.report.view import NextStep, View
+from clusterctl.results import folders
 from clusterctl.views import accept, bench, check, locate
 
 _BAD_VERDICTS = ("unmet", "unknown")
@@ -38,27 +40,31 @@ def head(one: ListedRun, undone_by: Mapping[str, Sequence[str]] = MappingProxyTy
     return columns(("", ""), [[name, text] for name, text in lines.items() if text], left=(0, 1)).lstrip("\n")
 
 
-def shown(record: Record) -> str:
-    """Return one stored run as ``bench`` printed it, with its start, its label and its failures."""
-    summary = record.summary
-    labelled = f", {summary.label}" if summary.label else ""
-    return f"run {summary.run}, {summary.started_at}, {summary.status}{labelled}\n{measured(record)}"
+def page(verb: str, folder: Path, document: Mapping[str, Any] | None) -> View:
+    """Return the view of a run for its page; raise UsageError for a run that has none."""
+    found = None if document is None else _view(verb, folder, document, for_page=True)
+    if found is None:
+        without = "has no result yet" if document is None else f"of {verb!r} has no page"
+        raise UsageError(f"run {folder.name} {without}", hint="leave out --html")
+    return found
 
 
-def measured(record: Record) -> str:
-    """Return the figures of one stored run as ``bench`` printed them, and its failures."""
-    view = bench.view(record)
-    return "\n".join([of_view.render(view), *fault_lines(view.failures)])
-
-
-def summary(verb: str, document: Mapping[str, Any], width: int | None = None) -> str:
-    """Return what a run found or did, as its command printed it if there is a view of it; empty for other runs."""
+def _view(verb: str, folder: Path, document: Mapping[str, Any], *, for_page: bool = False) -> View | None:
+    if verb == "bench":
+        return bench.view(folders.read(folder), for_page=for_page)
     if verb == "check":
-        return of_view.render(check.view(Check.model_validate(document)), width)
+        return check.view(Check.model_validate(document))
     if verb == "accept":
-        return of_view.render(accept.view(Accept.model_validate(document)), width)
-    if verb == "locate":
-        return of_view.render(locate.view(Locate.model_validate(document)), width)
+        return accept.view(Accept.model_validate(document))
+    return locate.view(Locate.model_validate(document)) if verb == "locate" else None
+
+
+def summary(verb: str, folder: Path, document: Mapping[str, Any], width: int | None = None) -> str:
+    """Return what a run found or did, as its command printed it if there is a view of it."""
+    view = _view(verb, folder, document)
+    if view is not None:
+        faults = fault_lines(view.failures) if verb == "bench" else ()
+        return "\n".join([of_view.render(view, None if verb == "bench" else width), *faults])
     lines: Iterable[str] = ()
     if verb in ("bootstrap", "undo"):
         nodes = document["nodes"]

@@ -247,7 +247,7 @@ def test_an_interrupt_keeps_the_finished_points(run_clusterctl, clusterctl, tmp_
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=120)
     assert process.returncode == 130, said
-    assert "What was measured before is kept: clusterctl results show " in said
+    assert "What was measured before is kept: clusterctl runs show " in said
     document = json.loads((run_folder(tmp_path) / "results.json").read_text())
     assert [point["np"] for point in document["variants"][0]["points"]] == [1]
     assert [fault["kind"] for fault in document["proof"]["failures"]] == ["interrupted"]

@@ -1,16 +1,16 @@
-"""What real runs leave: a row in the database, a page and JUnit XML when asked for, and no secret in any of them."""
+"""What real runs leave: a run folder, a page and JUnit XML when asked for, and no secret in any of them."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 
 import pytest
 import yaml
 from junitparser import JUnitXml
 
-from clusterctl.results.store import FILE, Store
+from clusterctl.results import folders
+from clusterctl.runs.index import FILE
 
 SWEEP = ("bench", "-np", "2", "-b", "1K", "-e", "64K", "-n", "2", "-w", "1", "--launcher", "local")
 HERE = {"name": "here", "address": "localhost", "connection": "local", "python": sys.executable}
@@ -35,8 +35,7 @@ def test_a_run_is_stored_and_has_its_page_and_no_secret_anywhere(run_clusterctl,
     done = run_clusterctl(*SWEEP, "-i", str(inventory), "--html", str(page), "--junit", str(junit), "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    with Store.open(tmp_path / "runs") as results:
-        record = results.get("latest")
+    record = folders.named("latest", tmp_path / "runs")
     assert record.document == document
     assert record.summary.np == 2 and record.summary.figure and record.commands
     assert record.summary.key
@@ -44,8 +43,13 @@ def test_a_run_is_stored_and_has_its_page_and_no_secret_anywhere(run_clusterctl,
     assert (JUnitXml.fromfile(str(junit)).tests, JUnitXml.fromfile(str(junit)).failures) == (1, 0)
     said = done.stdout + done.stderr
     for kind in ("json", "csv", "prometheus", "junit"):
-        said += run_clusterctl("results", "export", "--format", kind).stdout
-    said += run_clusterctl("results", "show", "latest", "--html", str(tmp_path / "shown.html")).stdout
+        said += run_clusterctl("runs", "export", "--format", kind).stdout
+    listed = run_clusterctl("runs", "list", "--benchmark", "all_reduce")
+    assert document["run"] in listed.stdout
+    said += (
+        listed.stdout
+        + run_clusterctl("runs", "show", "latest", "--html", str(tmp_path / "shown.html")).stdout
+    )
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path != inventory}
     for canary in CANARIES:
         assert canary not in said
@@ -65,30 +69,10 @@ def test_a_run_that_failed_is_stored_with_why(run_clusterctl, tmp_path):
     page, junit = tmp_path / "page.html", tmp_path / "junit.xml"
     done = run_clusterctl(*SWEEP, "-i", str(inventory), "--html", str(page), "--junit", str(junit))
     assert done.returncode == 10, done.stderr
-    with Store.open(tmp_path / "runs") as results:
-        (summary,) = results.runs()
+    summary = folders.named("latest", tmp_path / "runs").summary
     assert summary.status == "failed" and summary.benchmark == "all_reduce"
     assert "What went wrong" in page.read_text() and "rank-died" in page.read_text()
     assert JUnitXml.fromfile(str(junit)).failures >= 1
-
-
-def test_a_spoilt_database_costs_a_run_nothing(run_clusterctl, tmp_path):
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / FILE).write_bytes(b"not a database" * 300)
-    done = run_clusterctl(*SWEEP, "--json")
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert "warning: the result was not stored: " in done.stderr and "is damaged" in done.stderr
-    assert (
-        "hint: move the file away and rebuild it from the run folders with 'clusterctl results import'"
-        in done.stderr
-    )
-    assert json.loads((tmp_path / "runs" / document["run"] / "results.json").read_text()) == document
-    # What the hint says works.
-    shutil.move(tmp_path / "runs" / FILE, tmp_path / "away")
-    again = run_clusterctl("results", "import", str(tmp_path / "runs"))
-    assert again.returncode == 0, again.stderr
-    assert document["run"] in run_clusterctl("results", "list").stdout
 
 
 @pytest.mark.parametrize("option", ["--html", "--junit"])

@@ -130,7 +130,7 @@ def test_the_topology_that_nccl_wrote_on_every_node_is_kept_and_compared(run_clu
     # The launch directory, which held the files, is removed.
     token = json.loads((folder / "launch.json").read_text())["launches"][0]["env"]["NCCL_TOPO_DUMP_FILE"]
     assert not Path(token).parent.exists()
-    assert f"topology: {line}" in run_clusterctl("results", "show", folder.name).stdout
+    assert f"topology: {line}" in run_clusterctl("runs", "show", folder.name).stdout
 
 
 def test_a_baseline_is_recorded_and_a_slower_run_is_below_it(run_clusterctl, tmp_path):
@@ -151,7 +151,7 @@ def test_a_baseline_is_recorded_and_a_slower_run_is_below_it(run_clusterctl, tmp
     assert first.returncode == 0
     (group,) = json.loads(first.stdout)["proof"]["topology"]["groups"]
     assert [graph["name"] for graph in group["graphs"]] == ["ring", "tree", "NVLS"]
-    recorded = run_clusterctl("results", "baseline", "record", "night")
+    recorded = run_clusterctl("runs", "baseline", "record", "night")
     assert recorded.returncode == 0, recorded.stderr
     assert "2 more make it noise-aware" in recorded.stderr
     same = bench("--baseline", "night")
@@ -160,13 +160,13 @@ def test_a_baseline_is_recorded_and_a_slower_run_is_below_it(run_clusterctl, tmp
 
     # The repeats of one run are repeats of the baseline, and a run with repeats is judged too.
     assert bench("--repeats", "3").returncode == 0
-    steady = run_clusterctl("results", "baseline", "record", "steady")
+    steady = run_clusterctl("runs", "baseline", "record", "steady")
     assert "3 repeats from 1 run" in steady.stderr and "noise-aware" not in steady.stderr
     again = bench("--repeats", "2", "--baseline", "steady")
     assert again.returncode == 0, again.stderr
     found = json.loads(again.stdout)["proof"]["baseline"]
     assert found["verdict"] == "ok" and found["judged"] == found["figures"] > 5 and found["reason"] is None
-    assert run_clusterctl("results", "baseline", "remove", "steady").returncode == 0
+    assert run_clusterctl("runs", "baseline", "remove", "steady").returncode == 0
 
     # The last row's bandwidths fall by a fifth.
     slower = CASE.read_text().replace("329.52", "263.60").replace("330.84", "264.60")
@@ -177,15 +177,15 @@ def test_a_baseline_is_recorded_and_a_slower_run_is_below_it(run_clusterctl, tmp
     assert document["status"] == "below-baseline"
     (row,) = document["proof"]["baseline"]["below"]
     assert (row["size_bytes"], row["baseline"]) == (1 << 30, 329.52)
-    refused = run_clusterctl("results", "baseline", "record", "night")
+    refused = run_clusterctl("runs", "baseline", "record", "night")
     assert refused.returncode == 2
     assert "has the status below-baseline; expected 'ok'" in refused.stderr
-    shown = run_clusterctl("results", "baseline", "show", "night")
+    shown = run_clusterctl("runs", "baseline", "show", "night")
     assert "1 GiB" in shown.stdout
     assert (
-        json.loads(run_clusterctl("results", "baseline", "list", "--json").stdout)["baselines"][0]["name"]
+        json.loads(run_clusterctl("runs", "baseline", "list", "--json").stdout)["baselines"][0]["name"]
         == "night"
     )
-    assert run_clusterctl("results", "baseline", "remove", "night").returncode == 0
-    assert "no baseline yet" in run_clusterctl("results", "baseline", "list").stderr
-    assert "third-party" in run_clusterctl("results", "baseline", "catalogue").stdout
+    assert run_clusterctl("runs", "baseline", "remove", "night").returncode == 0
+    assert "no baseline yet" in run_clusterctl("runs", "baseline", "list").stderr
+    assert "third-party" in run_clusterctl("runs", "baseline", "catalogue").stdout

@@ -462,7 +462,7 @@ def _number_near(text: str, at: int) -> tuple[int, int]:
 _NAMES = ("parse", "read", "split", "undump", "detect")
 _FOREIGN_TYPES = ("str", "bytes", "Sequence[str]", "Iterable[str]", "Iterable[bytes]", "Sections", "Source")
 NOT_FOREIGN = {
-    "results.damage.read_as_stored": "a context manager; test_hostile_database.py tries what is read in it",
+    "results.damage.read_as_stored": "a context manager; test_hostile_results.py tries what is read in it",
     "acceptance.rules.read_rule": "the thresholds of clusterctl or of this site",
     "apply.carry.read": "names of packages that the inventory asks for",
     "launch.slow_parts.parse": "calls benchmarks.locate.parse, which is in the table, on the output of ranks",

@@ -102,7 +102,7 @@ def bench(_columns: int = COLUMNS) -> str:
 
 
 def comparison(columns: int = COLUMNS) -> str:
-    """Return ``clusterctl results compare`` of two trainings, the second of which is slower across nodes."""
+    """Return ``clusterctl runs compare`` of two trainings, the second of which is slower across nodes."""
 
     def of_nodes(np: int, per_rank: float) -> list[float]:
         return [per_rank + 2.0 * (rank % 5 - 2) for rank in range(np)]
@@ -112,7 +112,7 @@ def comparison(columns: int = COLUMNS) -> str:
         [of_nodes(8, 2584.0), of_nodes(16, 2410.0), of_nodes(32, 2310.0)], run="20261124T093000Z-bench-cafe"
     )
     text = bench_views.compared(before, after, width=columns)
-    return _typed("clusterctl results compare beef cafe") + painted(text, "result")
+    return _typed("clusterctl runs compare beef cafe") + painted(text, "result")
 
 
 SCREENS: dict[str, Callable[[int], str]] = {

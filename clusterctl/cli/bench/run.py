@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from clusterctl import log
 from clusterctl.cli import console, next_command
-from clusterctl.cli.bench import store as bench_store
 from clusterctl.cli.bench import topology as bench_topology
 from clusterctl.cli.bench import trust as bench_trust
 from clusterctl.cli.failed_launch import say_cause
@@ -115,7 +114,7 @@ def measure(
     say: Callable[[str], None] = console.talk,
     label: str | None = None,
 ) -> Ended:
-    """Measure in a new run folder, store the result there and in the database, and return the ended run.
+    """Measure in a new run folder, store the result there, and return the ended run.
 
     A run that a person interrupts returns what was finished; raise KeyboardInterrupt if nothing was.
     """
@@ -129,6 +128,7 @@ def measure(
     from clusterctl.launch.measured import Interleaved, Measured, PartlyMeasured
     from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
     from clusterctl.results.model import from_interleaved, from_measured
+    from clusterctl.results.record import from_document
     from clusterctl.rundir import RunDir
 
     run = RunDir.create("bench", runs, label)
@@ -153,7 +153,7 @@ def measure(
                 measured = Measurement(request, runner, logs, say, starting=partial(starting, {})).run()
     except PartlyMeasured as error:
         measured = error.measured
-        kept = f"What was measured before is kept: clusterctl results show {run.id}"
+        kept = f"What was measured before is kept: clusterctl runs show {run.id}"
         _tell_interrupted(live.reached, "All ranks were ended.", kept)
     except KeyboardInterrupt:
         written = f"The output so far is in {logs}" if any(logs.rglob("*.log")) else ""
@@ -170,9 +170,9 @@ def measure(
         result = result.model_copy(update={"cause": cause_in(run.path, node_of=node_of)})
     result = bench_topology.kept(run, runner, result, measured.launches)
     result = bench_trust.held_to(bench_trust.held_against(result, baseline), min_efficiency)
-    document = result.document()
-    run.write("results", document)
-    record = bench_store.store(run, document, [command.line for command in commands])
+    lines = [command.line for command in commands]
+    record = from_document(result.document(), commands=lines, folder=str(run.path.resolve()), label=run.label)
+    run.write("results", record.document)
     return Ended(run, result, record, measured.faults, session.inventory.nodes)
 
 

@@ -14,10 +14,13 @@ from pathlib import Path
 
 LIBRARIES = ("nccl", "gloo", "ccore", "nccl+ccore", "accl", "acspeed", "aiacc", "horovod", "lightcc")
 LAUNCHERS = ("openmpi", "mpich", "torchrun", "srun", "local")
-STATUSES = ("ok", "failed", "below-baseline", "below-threshold", "not-judged", "doubtful")
+STATUSES = (
+    *("running", "interrupted", "ok", "failed", "unmet", "planned", "changed", "named", "unfinished"),
+    *("below-baseline", "below-threshold", "not-judged", "doubtful", "up", "down", "unreadable"),
+)
 FILES, DIRECTORIES = "files", "directories"
 _MOST_RUNS = 50
-_RUNS_OF = {"undo": "bootstrap", "bootstrap": "bootstrap", "exec": "up", "down": "up", "results": "bench"}
+_RUNS_OF = {"undo": "bootstrap", "bootstrap": "bootstrap", "exec": "up", "down": "up"}
 """The commands whose RUN is a run of one other command."""
 
 Values = Mapping[str, str]
@@ -95,7 +98,8 @@ def _runs(typed: Typed) -> Values:
     from clusterctl import run_ids, rundir
 
     root = Path(typed.given["runs"]) if "runs" in typed.given else None
-    verb = _RUNS_OF.get(typed.path[0]) if typed.path else None
+    of_benchmarks = typed.path[:1] == ("runs",) and typed.path[1:2] in (("compare",), ("baseline",))
+    verb = "bench" if of_benchmarks else _RUNS_OF.get(typed.path[0]) if typed.path else None
     found = rundir.ids(root, verb)[:_MOST_RUNS]
     described = {run: _began(run) for run in found}
     return {run_ids.LATEST: "the newest run", **described} if found else {}

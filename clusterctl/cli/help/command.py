@@ -16,7 +16,7 @@ from clusterctl.errors import UsageError
 def show(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMMAND...", help="A command, or a command of a group: results compare."),
+        typer.Argument(metavar="COMMAND...", help="A command, or a command of a group: runs compare."),
     ] = None,
 ) -> None:
     """Print the help of a command; of clusterctl itself without one.

@@ -15,9 +15,8 @@ OF_COMMANDS: dict[str, dict[str, str]] = {
         "bench": "Measure a collective, or the training of a model.",
         "locate": "Name the node, rail or link that is slow.",
         "accept": "Measure what a cluster must reach, and name the nodes that do.",
-        "results": "List, show, compare and export what earlier runs measured.",
         "explain": "Explain the errors in logs: NCCL, MPI, CUDA, ssh, ...",
-        "runs": "List, show, label and remove earlier runs of all commands.",
+        "runs": "List, show, compare, export, label and remove runs of all commands.",
     },
     "Containers and images": {
         "up": "Start a container on every node, with SSH between them.",

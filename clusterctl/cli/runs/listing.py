@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clusterctl.cli import console, next_command
+from clusterctl.cli import console, next_command, report_files
 from clusterctl.cli import options as cli
 from clusterctl.closest import did_you_mean
 from clusterctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from clusterctl.documents.runs import ListedRun
+    from clusterctl.runs.index import IndexedRuns
 
 NEWEST = 20
 VerbOption = Annotated[
@@ -19,6 +24,58 @@ VerbOption = Annotated[
         "--verb", metavar="VERB", help="Only runs of this command: check, bootstrap, undo, bench, ..."
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Choose runs."""
+
+    benchmark: Annotated[
+        str | None,
+        typer.Option("--benchmark", metavar="BENCHMARK", help="Only benchmarks of this collective or model."),
+    ] = None
+    library: Annotated[
+        str | None,
+        typer.Option(
+            "--library", metavar="LIBRARY", help="Only benchmarks with this library: nccl, gloo, ccore."
+        ),
+    ] = None
+    status: Annotated[
+        str | None,
+        typer.Option("--status", metavar="STATUS", help="Only runs with this outcome: ok, failed, ..."),
+    ] = None
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="Only runs since this time: 12h, 7d, 2026-11-01."),
+    ] = None
+    newest: Annotated[
+        int | None, typer.Option("--newest", min=1, metavar="N", help="Only the newest N runs.")
+    ] = None
+
+    def ids(self, verbs: list[str] | None, runs: Path | None) -> list[str]:
+        """Return the ids of the runs of these commands that began late enough; raise UsageError for a bad filter."""
+        from clusterctl.cli import times
+        from clusterctl.documents.runs import RunOutcome
+
+        known = [one.value for one in RunOutcome]
+        if self.status is not None and self.status not in known:
+            raise UsageError(f"unknown status {self.status!r}", hint=did_you_mean(self.status, known))
+        moment = times.since(self.since) if self.since is not None else ""
+        return [one for one in chosen(verbs, runs) if not moment or began(one) >= moment]
+
+    def fits(self, one: ListedRun) -> bool:
+        """Return whether a run has the benchmark, the library and the outcome."""
+        libraries = (one.library or "").split(", ")
+        return (
+            self.benchmark in (None, one.benchmark)
+            and (self.library is None or self.library in libraries)
+            and self.status in (None, one.outcome.value)
+        )
+
+    @property
+    def look_inside(self) -> bool:
+        """Return whether a filter needs more of a run than its id."""
+        return not (self.benchmark is self.library is self.status is None)
 
 
 def chosen(verbs: list[str] | None, runs: Path | None) -> list[str]:
@@ -32,40 +89,44 @@ def chosen(verbs: list[str] | None, runs: Path | None) -> list[str]:
     return [one for one in rundir.ids(runs) if not verbs or run_ids.verb_of(one) in verbs]
 
 
+def found(filters: Filters, ids: list[str], runs: Path | None, most: int | None) -> IndexedRuns:
+    """Return the first ``most`` of these runs that the filters let through, and print what the index has to say."""
+    from clusterctl.rundir import default_root
+    from clusterctl.runs import index
+
+    answer = index.find(runs or default_root(), ids, most, filters.fits if filters.look_inside else None)
+    if answer.note:
+        console.talk(f"note: {answer.note}")
+    return answer
+
+
 def list_runs(
     verb: VerbOption = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="WHEN", help="Only runs since this time: 12h, 7d, 2026-11-01."),
-    ] = None,
-    newest: Annotated[int, typer.Option("--newest", min=1, help="Only the newest N runs.")] = NEWEST,
+    *,
+    filters: Filters,
     every: Annotated[bool, typer.Option("--all", help="All runs, however many.")] = False,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """List the runs of all commands, newest first."""
-    from clusterctl.cli import times
+    """List the runs of all commands, newest first: 20 runs, without --newest or --all."""
     from clusterctl.documents.runs import Runs
     from clusterctl.report.text import run_list
-    from clusterctl.rundir import RunDir, default_root
-    from clusterctl.runs import outcome
+    from clusterctl.rundir import default_root
 
-    root = runs or default_root()
-    found = chosen(verb, runs)
-    if since is not None:
-        moment = times.since(since)
-        found = [one for one in found if began(one) >= moment]
-    shown = found if every else found[:newest]
-    entries = tuple(outcome.listed(RunDir(root / one)) for one in shown)
+    ids = filters.ids(verb, runs)
+    most = None if every else filters.newest or NEWEST
+    entries = found(filters, ids, runs, most).entries
     if as_json:
         console.emit_json(Runs(runs=entries).document())
         return
     if entries:
         console.data(run_list.render(entries, console.width()), look="runs", wrap=True)
     else:
-        console.talk(f"{root} has no {'matching run' if verb or since else 'run yet'}")
-    if len(shown) < len(found):
-        console.talk(f"{len(shown)} of {len(found)} runs; --all lists all of them")
+        is_filtered = bool(verb or filters != Filters())
+        console.talk(f"{runs or default_root()} has no {'matching run' if is_filtered else 'run yet'}")
+    if len(entries) == most and most < len(ids):
+        of = "" if filters.look_inside else f" of {len(ids)}"
+        console.talk(f"{most}{of} runs; --all lists all of them")
 
 
 def began(run: str) -> str:
@@ -76,31 +137,46 @@ def began(run: str) -> str:
     return "" if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def show(run: cli.RunArgument, runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
-    """Show one run: its outcome, its nodes, and what was done on them."""
+def show(
+    run: cli.RunArgument,
+    html: cli.HtmlOption = None,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Show one run: its outcome, its nodes, and what was done or measured on them; or write its HTML page."""
     from clusterctl.documents.runs import ShownRun
-    from clusterctl.results import folders
     from clusterctl.results.damage import read_as_stored
     from clusterctl.rundir import RunDir
     from clusterctl.runs import outcome
     from clusterctl.views import runs as shown_run
 
+    report_files.refuse_unwritable(html)
     folder = RunDir.open(run, runs)
     entry, result, undone = outcome.listed(folder), outcome.result(folder), outcome.undone_by(folder)
+    if html is not None:
+        from clusterctl.report.html import of_view
+
+        with read_as_stored(entry.run, folder.path):
+            page = of_view.render(shown_run.page(entry.verb, folder.path, result))
+        report_files.write(html, page)
     if as_json:
         console.emit_json(ShownRun(run=entry, result=result, undone_by=undone).document())
-        return
-    with read_as_stored(entry.run, folder.path):
-        if entry.verb == "bench" and result is not None:
-            more = shown_run.measured(folders.read(folder.path))
-        else:
-            more = "" if result is None else shown_run.summary(entry.verb, result, console.width())
-    console.data("\n\n".join(part for part in (shown_run.head(entry, undone), more) if part))
-    name = entry.run if runs is None else str(folder.path)
-    has_logs = any(folder.path.rglob("*.log"))
-    next_command.say_all(
-        shown_run.following(entry, name, outcome.source(folder), is_undone=bool(undone), has_logs=has_logs)
-    )
+    else:
+        with read_as_stored(entry.run, folder.path):
+            more = (
+                "" if result is None else shown_run.summary(entry.verb, folder.path, result, console.width())
+            )
+        text = "\n\n".join(part for part in (shown_run.head(entry, undone), more) if part)
+        console.data(text, look="result" if entry.verb == "bench" else None)
+        name = entry.run if runs is None else str(folder.path)
+        has_logs = any(folder.path.rglob("*.log"))
+        next_command.say_all(
+            shown_run.following(
+                entry, name, outcome.source(folder), is_undone=bool(undone), has_logs=has_logs
+            )
+        )
+    if html is not None:
+        console.talk(f"report: {html}")
 
 
 def label(
@@ -109,15 +185,8 @@ def label(
     runs: cli.RunsOption = None,
 ) -> None:
     """Label a run, so that lists show what it was for."""
-    from clusterctl.errors import ResultError
-    from clusterctl.results.store import Store
     from clusterctl.rundir import RunDir
 
     folder = RunDir.open(run, runs)
     folder.set_label(text)
-    try:
-        with Store.open(folder.path.parent, make=False) as results:
-            results.label(folder.id, text or None)
-    except ResultError as error:
-        console.talk(f"warning: 'results list' does not show the label: {error.message}")
     console.talk(f"{folder.id}: {text!r}" if text else f"{folder.id}: label removed")

@@ -29,7 +29,7 @@ def rm(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Remove runs: their run folders, and their rows in the database of results.
+    """Remove runs, which are their run folders.
 
     A run in progress, and an 'up' whose containers are up, cannot be removed.
 
@@ -123,7 +123,7 @@ def _remove(
         console.talk("nothing was removed")
         return 1
     for run in going if not dry_run else ():
-        removal.remove(run, run.path.parent)
+        removal.remove(run)
     if as_json:
         ids = tuple(run.id for run in going)
         console.emit_json(RunsRemoved(dry_run=dry_run, removed=ids, kept=tuple(kept)).document())

@@ -122,9 +122,9 @@ def test_no_name_of_a_run_is_not_the_only_run_there_is(folder, capsys):
 
 
 def test_an_export_in_a_pipe_has_the_ends_of_lines_of_one(capsys):
-    assert cli.main(["results", "export", "--format", "csv"]) in {0, 11}
+    assert cli.main(["runs", "export", "--format", "csv"]) in {0, 11}
     assert "x0d" not in capsys.readouterr().out
-    assert cli.main(["results", "export", "--json", "--format", "csv"]) == 2
+    assert cli.main(["runs", "export", "--json", "--format", "csv"]) == 2
 
 
 @pytest.mark.parametrize("name", ["", " ", "-x", "a b"])

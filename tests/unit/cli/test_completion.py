@@ -21,7 +21,7 @@ from clusterctl.cli.completion import answer as protocol
 from clusterctl.cli.completion import values
 from clusterctl.cli.completion.answer import Completions
 from clusterctl.cli.completion.command import Shell, script
-from clusterctl.documents.bench import BenchStatus
+from clusterctl.documents.runs import RunOutcome
 from clusterctl.launch.choose import LAUNCHERS, LIBRARIES
 
 INVENTORY = """
@@ -63,9 +63,9 @@ def completed(line: str) -> list[str]:
     [
         ("ch", ["check"]),
         ("bootst", ["bootstrap"]),
-        ("results base", ["baseline"]),
-        ("results baseline rec", ["record"]),
-        ("help results base", ["baseline"]),
+        ("runs base", ["baseline"]),
+        ("runs baseline rec", ["record"]),
+        ("help runs base", ["baseline"]),
         ("-v --color never ch", ["check"]),
         ("--color ", ["auto", "always", "never"]),
         ("check --strict --col", ["--color"]),
@@ -82,7 +82,7 @@ def completed(line: str) -> list[str]:
         ("bench --library nccl", ["nccl", "nccl+ccore"]),
         ("bench --compare nccl,g", ["nccl,gloo"]),
         ("bench --baseline ", ["fleet"]),
-        ("results baseline show fl", ["fleet"]),
+        ("runs baseline show fl", ["fleet"]),
         ("runs list --verb boots", ["bootstrap"]),
         ("runs show ", ["latest", UNDONE, BENCH]),
         ("lab up --driver ", ["docker", "qemu"]),
@@ -90,8 +90,8 @@ def completed(line: str) -> list[str]:
         ("undo --run ", ["latest", UNDONE]),
         ("undo --run 77", []),
         ("undo --run 77cf", [UNDONE]),
-        ("results show ", ["latest", BENCH]),
-        ("results show x ", ["--html", "--runs", "--json", "--verbose", "--quiet", "--color", "--help"]),
+        ("runs compare ", ["latest", BENCH]),
+        ("runs show x ", ["--html", "--runs", "--json", "--verbose", "--quiet", "--color", "--help"]),
         ("nonsense ", []),
         ("check --nonsense x", []),
         ("bench --np ", []),
@@ -218,7 +218,7 @@ def test_bash_gets_the_part_after_its_last_word_break(place: Path) -> None:
 def test_repeated_lists_are_those_of_their_modules() -> None:
     assert set(values.LAUNCHERS) == set(LAUNCHERS)
     assert values.LIBRARIES == LIBRARIES
-    assert {status.value for status in BenchStatus} >= set(values.STATUSES)
+    assert [one.value for one in RunOutcome] == list(values.STATUSES)
 
 
 # Real shells ---------------------------------------------------------------------------------------------------------

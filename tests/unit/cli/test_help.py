@@ -144,7 +144,7 @@ def test_each_option_with_a_value_states_its_default() -> None:
 
 
 def test_the_command_help_prints_the_same_page(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in ([], ["check"], ["results", "baseline"], ["results", "baseline", "record"]):
+    for words in ([], ["check"], ["runs", "baseline"], ["runs", "baseline", "record"]):
         assert cli.main([*words, "--help"]) == 0
         expected = capsys.readouterr().out
         assert cli.main(["help", *words]) == 0
@@ -155,7 +155,7 @@ def test_the_command_help_prints_the_same_page(capsys: pytest.CaptureFixture[str
     ("words", "hint"),
     [
         (["chekc"], "did you mean check?"),
-        (["results", "lst"], "did you mean list?"),
+        (["runs", "lst"], "did you mean list?"),
         (["check", "x"], "help check"),
     ],
 )

@@ -88,7 +88,7 @@ def test_all_verbs_are_there_where_none_is_named(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", [(), ("render",), ("results",), ("results", "baseline"), ("image",), ("inventory",)]
+    "verb", [(), ("render",), ("runs",), ("runs", "baseline"), ("image",), ("inventory",)]
 )
 def test_help_says_what_each_verb_does_in_whole_words(verb: tuple[str, ...]) -> None:
     lines = run(*verb, "--help").stdout.splitlines()[1:]  # without the usage

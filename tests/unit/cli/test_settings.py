@@ -62,7 +62,7 @@ def test_a_mistyped_variable_is_a_warning_with_the_nearest_name(settings, monkey
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["results", "export", "--format", "xml"], "'xml' is not one of 'json', 'csv'"),
+        (["runs", "export", "--format", "xml"], "'xml' is not one of 'json', 'csv'"),
         (["check", "--fanout", "x"], "expected a whole number, not 'x'"),
         (["check", "--fanout", "0"], "expected 1 or more, not '0'"),
         (["bench", "--timeout", "soon"], "expected a number, not 'soon'"),

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from result_documents import collective, slow_rank_training, training
 
 from clusterctl.benchmarks.base import Fault, FaultKind
-from clusterctl.documents.results import ResultsExport
+from clusterctl.documents.measured_runs import RunsExport
 from clusterctl.report.text import runs as run_list
 from clusterctl.results.record import from_document
 
@@ -153,8 +153,8 @@ def test_junit_survives_hostile_words():
 
 def test_json_has_the_whole_document():
     record = slow_rank_training()
-    document = json.loads(ResultsExport(runs=[run_list.exported(record)]).model_dump_json(by_alias=True))
+    document = json.loads(RunsExport(runs=[run_list.exported(record)]).model_dump_json(by_alias=True))
     (one,) = document["runs"]
-    assert document["schema"] == "clusterctl.results-export/1"
+    assert document["schema"] == "clusterctl.runs-export/1"
     assert one["document"] == record.document and one["commands"] == list(record.commands)
     assert one["figure"] == 80563.0 and one["unit"] == "images/s"

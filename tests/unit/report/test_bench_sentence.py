@@ -79,7 +79,7 @@ def swept(**proof: Any) -> dict[str, Any]:
         (
             trained(0.2428),
             ("measured: 24 % of linear with 4 ranks: communication or shared cores; to judge it: "
-            "--min-efficiency 85, or clusterctl results baseline record NAME"),
+            "--min-efficiency 85, or clusterctl runs baseline record NAME"),
             "measured",
         ),
         (

@@ -73,7 +73,7 @@ SAMPLES: dict[str, tuple[Callable[[], View], str]] = {
         "clusterctl bench --limit 'n[1-4]'",
     ),
     "all_reduce on four H200": (
-        lambda: bench.view(collective(), for_page=True), "clusterctl results baseline record NAME",
+        lambda: bench.view(collective(), for_page=True), "clusterctl runs baseline record NAME",
     ),
     "nccl against ccore": (compared, "clusterctl bench --compare nccl,ccore --repeats 7"),
     "ResNet50 on 1 and 4 ranks": (scaled, "clusterctl bench --model resnet50 --min-efficiency 85"),

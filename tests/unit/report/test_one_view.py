@@ -88,7 +88,7 @@ def test_the_terminal_shows_every_figure(
     shown: tuple[Record, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     record, runs = shown
-    listing.show(record.summary.run, runs)
+    listing.show(record.summary.run, runs=runs)
     printed = digits_of(capsys.readouterr().out)
     for place, values in figures(record).items():
         digits = 1 if record.result.repeats > 1 or record.result.points else 2
@@ -145,7 +145,7 @@ def test_every_form_shows_the_same_energy(
     shown: tuple[Record, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     record, runs = shown
-    listing.show(record.summary.run, runs)
+    listing.show(record.summary.run, runs=runs)
     texts = [capsys.readouterr().out, bench_views.page(record), bench_views.junit(record)]
     found = energies(record)
     if not found:

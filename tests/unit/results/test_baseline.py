@@ -120,7 +120,7 @@ def test_a_baseline_that_could_never_fail_judges_nothing_and_says_how_many_repea
     none = compare(known, only)
     assert (none.verdict, none.judged) == ("not-judged", 0)
     assert none.hint == (
-        "record about 11 repeats: clusterctl bench ... --repeats 11, then clusterctl results baseline record b"
+        "record about 11 repeats: clusterctl bench ... --repeats 11, then clusterctl runs baseline record b"
     )
     lines = trust_lines.lines(Proof(baseline=found.part()))
     assert lines == [
@@ -185,7 +185,7 @@ def test_a_run_with_small_messages_only_learns_why_it_is_not_judged():
         "1 of 3 repeats recorded: no size below 1 MiB is judged, and the run has no larger one",
     )
     assert found.hint == (
-        "record more repeats: clusterctl bench ... --repeats 3, then clusterctl results baseline record b"
+        "record more repeats: clusterctl bench ... --repeats 3, then clusterctl runs baseline record b"
     )
 
 
@@ -263,7 +263,7 @@ def test_a_damaged_file_is_named(tmp_path, text):
     path.write_text(text)
     with pytest.raises(ResultError, match=r"b\.baseline\.json is not a valid baseline") as raised:
         baseline_files.load("b", tmp_path)
-    assert "clusterctl results baseline remove b" in (raised.value.hint or "")
+    assert "clusterctl runs baseline remove b" in (raised.value.hint or "")
     baseline_files.remove("b", tmp_path)
     assert baseline_files.names(tmp_path) == ()
 

@@ -1,4 +1,4 @@
-"""``results``: stored runs, their comparison, export and import."""
+"""``runs export``, ``import`` and ``compare``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterctl.documents.kinds import ComparisonWord
 
 
 class StoredRun(Part):
-    """One stored run. ``figure`` is its main figure in ``unit``; ``started_at`` is RFC 3339 in UTC.
+    """One benchmark. ``figure`` is its main figure in ``unit``; ``started_at`` is RFC 3339 in UTC.
 
     ``key`` has every field that two figures must share to be comparable.
     """
@@ -35,39 +35,28 @@ class StoredRun(Part):
     label: str | None
 
 
-class Results(Document):
-    """``clusterctl results list --json``."""
-
-    schema_: Literal["clusterctl.results/1"] = Field(default="clusterctl.results/1", alias="schema")
-    runs: list[StoredRun]
-
-
 class ExportedRun(StoredRun):
-    """A stored run with the command lines that were run, and the document that ``bench`` printed."""
+    """A benchmark with the command lines that were run, and the document that ``bench`` printed."""
 
     commands: list[str]
     document: Mapping[str, Any]
 
 
-class ResultsExport(Document):
-    """``clusterctl results export --format json``."""
+class RunsExport(Document):
+    """``clusterctl runs export --format json``."""
 
-    schema_: Literal["clusterctl.results-export/1"] = Field(
-        default="clusterctl.results-export/1", alias="schema"
-    )
+    schema_: Literal["clusterctl.runs-export/1"] = Field(default="clusterctl.runs-export/1", alias="schema")
     runs: list[ExportedRun]
 
     def document(self) -> dict[str, Any]:
-        """Return the document with the stored ones unchanged, even if they are damaged."""
+        """Return the document with those of the runs unchanged, even if they are damaged."""
         return self.model_dump(by_alias=True)
 
 
-class ResultsImport(Document):
-    """``clusterctl results import --json``: the ids of the runs, and why others were refused."""
+class RunsImport(Document):
+    """``clusterctl runs import --json``: the ids of the runs, and why others were refused."""
 
-    schema_: Literal["clusterctl.results-import/1"] = Field(
-        default="clusterctl.results-import/1", alias="schema"
-    )
+    schema_: Literal["clusterctl.runs-import/1"] = Field(default="clusterctl.runs-import/1", alias="schema")
     imported: tuple[str, ...]
     refused: tuple[str, ...]
 
@@ -116,7 +105,7 @@ class ComparedLine(Sparse):
 
 
 class ComparisonDocument(Document):
-    """``clusterctl results compare --json``; ``comparable`` is false if keys differ or are unknown."""
+    """``clusterctl runs compare --json``; ``comparable`` is false if keys differ or are unknown."""
 
     schema_: Literal["clusterctl.comparison/1"] = Field(default="clusterctl.comparison/1", alias="schema")
     comparable: bool

@@ -1,7 +1,8 @@
-"""``results baseline``: keep figures of your own fleet to compare later runs with."""
+"""``runs baseline``: keep figures of your own fleet to compare later runs with."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,7 +32,7 @@ def record(
         typer.Option(
             "--run",
             metavar="RUN",
-            help="A stored run; give the option once per run. Default: the newest run.",
+            help="A benchmark; give the option once per run. Default: the newest run.",
         ),
     ] = None,
     runs: cli.RunsOption = None,
@@ -43,16 +44,13 @@ def record(
     """
     from clusterctl.report.text import baseline as baseline_table
     from clusterctl.results import baseline as rules
-    from clusterctl.results import baseline_files
+    from clusterctl.results import baseline_files, folders
     from clusterctl.results.damage import read_as_stored
-    from clusterctl.results.store import Store
 
     path = baseline_files.path_of(name, runs)
     found = baseline_files.load(name, runs) if is_there(path) else rules.Baseline(name)
-    with Store.open(runs, make=False) as results:
-        records = [results.get(one) for one in run or ["latest"]]
-    for entry in records:
-        with read_as_stored(entry.summary.run, results.path):
+    for entry in [folders.named(one, runs) for one in run or ["latest"]]:
+        with read_as_stored(entry.summary.run, Path(entry.summary.folder or "")):
             _require_good(entry)
             found = rules.record(found, entry.result)
             baseline_files.document(found)  # a damaged key must not get into the file
@@ -110,7 +108,7 @@ def list_baselines(runs: cli.RunsOption = None, as_json: cli.JsonOption = False)
         ]  # fmt: skip
         console.data(columns(["name", "keys", "runs", "repeats", "benchmarks"], rows, left=(0, 4)))
     else:
-        console.talk("no baseline yet: clusterctl results baseline record NAME")
+        console.talk("no baseline yet: clusterctl runs baseline record NAME")
 
 
 @app.command("show")

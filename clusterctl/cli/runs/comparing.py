@@ -1,0 +1,44 @@
+"""``runs compare``: benchmarks side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clusterctl.cli import console, report_files
+from clusterctl.cli import options as cli
+
+
+def compare_runs(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN RUN...", help="The runs, as for show; the first is the reference."),
+    ],
+    html: cli.HtmlOption = None,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Compare benchmarks side by side, with ratios to the first.
+
+    First lists how the runs differ in their setup; runs without a common figure are rejected.
+    """
+    from clusterctl.report.text import of_view as text_of
+    from clusterctl.results import folders
+    from clusterctl.results.comparison import compare, to_document
+    from clusterctl.views import comparison
+
+    report_files.refuse_unwritable(html)
+    records = [folders.named(name, runs) for name in names]
+    found = compare(records)
+    view = comparison.view(found, records)
+    if html is not None:
+        from clusterctl.report.html import of_view as html_of
+
+        report_files.write(html, html_of.render(view))
+    if as_json:
+        console.emit_json(to_document(found))
+    else:
+        console.data(text_of.render(view, console.width()), look="result")
+    if html is not None:
+        console.talk(f"report: {html}")
