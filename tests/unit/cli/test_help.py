@@ -124,7 +124,7 @@ NO_DEFAULT = {
     *("--two-d-threshold", "--topk-ratio", "--topk-threshold", "--partition", "--rdma-resource", "--package"),
     *("--nccl-tests", "--family", "--rendezvous-port", "--comment", "--status", "--since", "--newest"),
     *("--library-version", "--network", "--build-arg", "--group", "-i"),
-    *("--label", "--keep", "--older-than", "--verb", "--for", "--only", "--skip"),
+    *("--label", "--keep", "--older-than", "--verb", "--for", "--only", "--skip", "--min-efficiency"),
 }
 
 
