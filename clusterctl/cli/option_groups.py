@@ -6,16 +6,19 @@ An option says itself which modes of its command exclude it: ``Annotated[..., ty
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, ClassVar, Protocol, get_type_hints
 
 from typer.models import OptionInfo
 
 from clusterctl.errors import UsageError
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+
+class OptionGroup(Protocol):
+    """Any dataclass, as typeshed describes one."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
 class NotWith:
@@ -33,7 +36,7 @@ class Mode:
     does: str
     allows: str = ""
 
-    def refuse_excluded(self, *groups: DataclassInstance) -> None:
+    def refuse_excluded(self, *groups: OptionGroup) -> None:
         """Raise UsageError if an option that this mode excludes was given; nothing if the mode itself was not."""
         chosen = [one for group in groups for one in _given(group)]
         flags = [flag for flag, excluding in chosen if self.flag in excluding]
@@ -44,12 +47,12 @@ class Mode:
             )
 
 
-def given(*groups: DataclassInstance) -> list[str]:
+def given(*groups: OptionGroup) -> list[str]:
     """Return the flags of the options that differ from their defaults, in the order of the fields."""
     return [flag for group in groups for flag, _ in _given(group)]
 
 
-def _given(group: DataclassInstance) -> Iterator[tuple[str, frozenset[str]]]:
+def _given(group: OptionGroup) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield the flag of each option that differs from its default, and the modes that exclude it."""
     hints = get_type_hints(type(group), include_extras=True)
     for field in fields(group):
