@@ -18,11 +18,12 @@ from result_documents import collective
 from clusterctl import json_text, log
 from clusterctl.cli import console
 from clusterctl.documents.check import Check
+from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.errors import InventoryError
 from clusterctl.inventory import load
 from clusterctl.report import junit, prometheus
 from clusterctl.report.check_document import document_of
-from clusterctl.report.text import runs as run_list
+from clusterctl.report.text import run_list, runs
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.results.record import Record
 from clusterctl.rundir import RunDir
@@ -58,6 +59,15 @@ def record() -> Record:
     return Record(summary, document, (HOSTILE,))
 
 
+def listed() -> ListedRun:
+    """Return the line of the record's run in a list; its label comes from a person, the rest from documents."""
+    summary = record().summary
+    return ListedRun(
+        run=summary.run, verb="bench", started_at=summary.started_at, nodes=(str(summary.hardware),),
+        outcome=RunOutcome.OK, detail=str(summary.hardware), label=summary.benchmark, folder="",
+    )  # fmt: skip
+
+
 REPORTS: dict[str, Callable[[], str]] = {
     "check junit": lambda: junit.render("check", check.view(checked()).suites()),
     "check prometheus": lambda: prometheus.render(check.view(checked()).metrics()),
@@ -66,8 +76,8 @@ REPORTS: dict[str, Callable[[], str]] = {
     "bench prometheus": lambda: bench_views.prometheus(record()),
     "bench csv": lambda: bench_views.csv(record()).replace("\r\n", "\n"),
     "bench html": lambda: bench_views.page(record()),
-    "export json": lambda: json_text.in_ascii(run_list.exported(record()).model_dump(mode="json"), indent=1),
-    "list": lambda: visible(run_list.render([record().summary])),
+    "export json": lambda: json_text.in_ascii(runs.exported(record()).model_dump(mode="json"), indent=1),
+    "list": lambda: visible(run_list.render([listed()])),
 }
 
 
