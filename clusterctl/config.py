@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import yaml
 
-from clusterctl import user_files
 from clusterctl.errors import ConfigError
+from clusterctl.text import user_files
 
 MAX_BYTES = 1 << 16
 T = TypeVar("T", bound="int | float | str")

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clusterctl import json_text, run_ids, user_files
+from clusterctl import run_ids
 from clusterctl.documents.runs import RunLabel
 from clusterctl.errors import ConfigError, ControllerFileError, UsageError
-from clusterctl.foreign import NotUnderstood, json_value
-from clusterctl.visible import ACTING_IN_A_LINE
+from clusterctl.text import json_text, user_files
+from clusterctl.text.foreign import NotUnderstood, json_value
+from clusterctl.text.visible import ACTING_IN_A_LINE
 
 LARGEST_BYTES = 1 << 30
 """The largest document of one stage that is read."""

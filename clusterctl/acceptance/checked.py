@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clusterctl.acceptance.model import Parsed
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.foreign import NotUnderstood
+from clusterctl.text.foreign import NotUnderstood
 
 _MOST_FINDINGS = 1000
 _MOST = 1e18

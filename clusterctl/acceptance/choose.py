@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from clusterctl.acceptance.model import AcceptRow, Tier
-from clusterctl.closest import did_you_mean
 from clusterctl.errors import UsageError
+from clusterctl.text.closest import did_you_mean
 
 _IN_ORDER = tuple(Tier)
 

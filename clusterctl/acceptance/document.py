@@ -18,7 +18,7 @@ from clusterctl.documents.accept import (
 )
 from clusterctl.documents.words import NodeError
 from clusterctl.errors import NodeConnectionError
-from clusterctl.grouping import grouped
+from clusterctl.text.grouping import grouped
 from clusterctl.transport.base import Failure
 
 _DID_NOT_RUN = (RowStatus.NOT_RUN, RowStatus.NOT_APPLICABLE)

@@ -30,10 +30,10 @@ from clusterctl.errors import ClusterctlError
 from clusterctl.facts.catalog import ON_REQUEST, SUBJECTS
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.grouping import grouped
 from clusterctl.inventory.model import Node
 from clusterctl.launch import leftovers, readiness
 from clusterctl.launch.run import Runner
+from clusterctl.text.grouping import grouped
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Failure, HostMap, Transport
 from clusterctl.transport.fanout import fan_out

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from clusterctl import model_errors, shipped_tables, user_files
+from clusterctl import resources
 from clusterctl.acceptance.model import RowStatus
 from clusterctl.acceptance.rules import AcceptRule, BadRuleError, read_rule
 from clusterctl.errors import ConfigError, InventoryError
 from clusterctl.inventory import yaml_source
+from clusterctl.text import model_errors, user_files
 
 FOLDER = Path(__file__).parent / "thresholds"
 _MOST_BYTES = 4 << 20
@@ -156,7 +157,7 @@ def is_for(file: ThresholdFile, hardware: str) -> bool:
 def shipped() -> tuple[ThresholdFile, ...]:
     """Return the thresholds that clusterctl ships."""
     return tuple(
-        ThresholdFile.model_validate(shipped_tables.read(path)) for path in sorted(FOLDER.glob("*.yaml"))
+        ThresholdFile.model_validate(resources.table(path)) for path in sorted(FOLDER.glob("*.yaml"))
     )
 
 

@@ -30,11 +30,11 @@ from clusterctl.facts.model.python import NodePython
 from clusterctl.inventory.model import Node
 from clusterctl.launch import processes
 from clusterctl.launch.readiness import of_facts
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.secret.scrub import scrubbed
+from clusterctl.text.visible import visible
 from clusterctl.transport.answers import HANDLING_ERRORS
 from clusterctl.transport.base import Completed, FailureKind, Transport, TransportError
 from clusterctl.transport.command import shown
-from clusterctl.visible import visible
 from clusterctl.workloads.archive import ARCHIVE
 
 MARK = "CLUSTERCTL_ACCEPT"

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from clusterctl import rundir, user_files
+from clusterctl import rundir
 from clusterctl.acceptance.model import RowOutcome
 from clusterctl.errors import ConfigError
-from clusterctl.foreign import NotUnderstood, json_value
+from clusterctl.text import user_files
+from clusterctl.text.foreign import NotUnderstood, json_value
 
 FILE = "outcomes.jsonl"
 _ADAPTER = TypeAdapter(RowOutcome)

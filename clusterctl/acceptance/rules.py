@@ -6,7 +6,7 @@ import operator
 import re
 from dataclasses import dataclass
 
-from clusterctl.foreign import decimal
+from clusterctl.text.foreign import decimal
 
 FLEET_MEDIAN = "fleet_median"
 _COMPARE = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from clusterctl.acceptance.model import RowTool
 from clusterctl.facts.subjects.mpi import NCCL_TESTS
-from clusterctl.foreign import lines
+from clusterctl.text.foreign import lines
 
 _VERSION_CHARACTERS = 80
 SET_PATH = f"PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{NCCL_TESTS}/build\n"

@@ -6,21 +6,21 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from clusterctl import model_errors
 from clusterctl.apply import carry, journal, script
 from clusterctl.apply.engine import Engine, Prepared, Result, judged, merge, named, planned
 from clusterctl.apply.journal import Options
+from clusterctl.apply.plan import model as plan_model
+from clusterctl.apply.plan.model import NodePlan, Plan, PlannedStep
 from clusterctl.apply.rounds import Announce, Rounds
 from clusterctl.errors import PlanError
 from clusterctl.facts import document as facts_document
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Inventory
 from clusterctl.inventory.recorded import recorded
-from clusterctl.plan import model as plan_model
-from clusterctl.plan.model import NodePlan, Plan, PlannedStep
 from clusterctl.requirements.containers import daemon_json
 from clusterctl.requirements.steps import Reboot
 from clusterctl.rundir import RunDir
+from clusterctl.text import model_errors
 
 __all__ = ["Engine", "Prepared", "Result", "apply", "prepare", "prepare_resumed", "stored_inventory"]
 

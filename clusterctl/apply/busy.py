@@ -8,11 +8,11 @@ from clusterctl.apply import script
 from clusterctl.apply.drive import drive
 from clusterctl.apply.engine import Engine, Prepared
 from clusterctl.apply.journal import operator
+from clusterctl.apply.plan import model as plan_model
+from clusterctl.apply.plan.model import NodePlan, Plan
 from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.inventory.model import Node
-from clusterctl.plan import model as plan_model
-from clusterctl.plan.model import NodePlan, Plan
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Failure, Transport
 from clusterctl.transport.fanout import fan_out

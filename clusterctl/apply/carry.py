@@ -11,10 +11,11 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from clusterctl import core_wheel, user_files
+from clusterctl import core_wheel
+from clusterctl.apply.plan.model import NodePlan
 from clusterctl.errors import CommandError, ConfigError, PlanError
-from clusterctl.plan.model import NodePlan
 from clusterctl.requirements.steps import InstallPackages, MakeVenv
+from clusterctl.text import user_files
 from clusterctl.transport.base import Transport, TransportError
 
 SUMS = "SHA256SUMS"

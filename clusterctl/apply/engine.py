@@ -9,12 +9,12 @@ from clusterctl import core_wheel
 from clusterctl.apply import script
 from clusterctl.apply.execute import NodeOutcome, StepOutcome
 from clusterctl.apply.journal import Options
+from clusterctl.apply.plan import build
+from clusterctl.apply.plan.model import NodePlan, Plan
 from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.facts.catalog import SAME_FOR_EVERY_LOGIN
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Inventory, Node
-from clusterctl.plan import build
-from clusterctl.plan.model import NodePlan, Plan
 from clusterctl.requirements import judge
 from clusterctl.requirements.base import Decision, Requirement
 from clusterctl.requirements.catalog import ALL

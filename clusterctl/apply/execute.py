@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from clusterctl.apply import script
 from clusterctl.apply.drive import drive
+from clusterctl.apply.plan.model import NodePlan
 from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.documents.kinds import AppliedStatus
-from clusterctl.plan.model import NodePlan
 from clusterctl.transport.base import Failure, Transport
 
 

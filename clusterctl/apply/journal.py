@@ -16,7 +16,6 @@ from types import TracebackType
 
 from pydantic import ValidationError
 
-from clusterctl import model_errors
 from clusterctl.apply.execute import NodeOutcome, StepOutcome
 from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.apply.rolling import Rolling
@@ -24,8 +23,9 @@ from clusterctl.documents.apply import AppliedNode, AppliedStep, Apply, RunOptio
 from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.documents.words import NodeErrorWithoutHint
 from clusterctl.errors import PlanError
-from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.rundir import RunDir, own_file
+from clusterctl.text import model_errors
+from clusterctl.text.foreign import NotUnderstood, json_value
 from clusterctl.transport.base import Failure
 
 SCHEMA = Apply.schema_name()

@@ -10,11 +10,11 @@ from dataclasses import replace
 from clusterctl.apply import carry, reboot, script
 from clusterctl.apply.engine import Engine
 from clusterctl.apply.execute import NodeOutcome, StepOutcome, apply_plan
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 from clusterctl.apply.records import JournalRecord
 from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
-from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.steps import Reboot
 from clusterctl.transport.base import Failure, FailureKind, Transport
 

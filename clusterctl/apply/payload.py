@@ -10,8 +10,8 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from clusterctl import user_files
 from clusterctl.errors import PlanError
+from clusterctl.text import user_files
 
 LIMIT_BYTES = 32 * 1024 * 1024
 """A tree is part of the runner's script, which the node's shell holds in memory."""

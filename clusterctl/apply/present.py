@@ -7,13 +7,13 @@ import binascii
 from collections.abc import Iterable, Mapping
 
 from clusterctl.apply.engine import Engine
+from clusterctl.apply.plan.file_diff import Present
+from clusterctl.apply.plan.model import NodePlan, Plan
 from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.foreign import NotUnderstood, whole
 from clusterctl.inventory.model import Inventory, Node
-from clusterctl.plan.file_diff import Present
-from clusterctl.plan.model import NodePlan, Plan
 from clusterctl.requirements.steps import WriteBlock, WriteFile
+from clusterctl.text.foreign import NotUnderstood, whole
 from clusterctl.transport.base import HostMap, Transport
 from clusterctl.transport.fanout import fan_out
 

@@ -7,7 +7,7 @@ import binascii
 from dataclasses import dataclass
 from enum import Enum
 
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.secret.scrub import scrubbed
 
 
 class Event(str, Enum):

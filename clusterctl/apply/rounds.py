@@ -13,6 +13,9 @@ from clusterctl.apply.engine import Engine, Prepared, Result, judged, merge, nam
 from clusterctl.apply.execute import NodeOutcome, StepOutcome
 from clusterctl.apply.journal import RunJournal
 from clusterctl.apply.on_node import OnNode, left_out
+from clusterctl.apply.plan import build
+from clusterctl.apply.plan import model as plan_model
+from clusterctl.apply.plan.model import NodePlan, Plan, PlannedStep
 from clusterctl.apply.reboot import BOOT_ID
 from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.documents.apply import RunState
@@ -20,9 +23,6 @@ from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.errors import ClusterctlError, PlanError
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Node
-from clusterctl.plan import build
-from clusterctl.plan import model as plan_model
-from clusterctl.plan.model import NodePlan, Plan, PlannedStep
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
 from clusterctl.transport.fanout import fan_out

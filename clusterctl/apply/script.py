@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterctl.apply.payload import Payload, pack
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 from clusterctl.errors import PlanError
-from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.steps import InstallPackages, MakeVenv, PutTree, Sent, WriteFile
 
 STATE_DIR = "/var/lib/clusterctl"

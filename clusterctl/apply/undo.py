@@ -10,12 +10,12 @@ from clusterctl import run_ids
 from clusterctl.apply import script
 from clusterctl.apply.drive import drive
 from clusterctl.apply.execute import StepOutcome
+from clusterctl.apply.plan import file_diff
+from clusterctl.apply.plan.model import NodePlan
 from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.inventory.model import Node
-from clusterctl.plan import file_diff
-from clusterctl.plan.model import NodePlan
 from clusterctl.transport.base import Failure, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from clusterctl.apply.plan.model import NodePlan
 from clusterctl.apply.records import JournalRecord
-from clusterctl.plan.model import NodePlan
 
 
 class StepWatch:

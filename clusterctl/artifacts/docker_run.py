@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory.model import ContainerSettings
-from clusterctl.secret.scrub import names_a_secret
+from clusterctl.text.secret.scrub import names_a_secret
 
 _Part = Callable[["_Line"], list[str]]
 

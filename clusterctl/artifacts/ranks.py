@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterctl.errors import ArtifactError
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
-from clusterctl.secret.scrub import names_a_secret
+from clusterctl.text.grouping import grouped
+from clusterctl.text.secret.scrub import names_a_secret
 
 
 @dataclass(frozen=True, slots=True)

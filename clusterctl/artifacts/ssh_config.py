@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory.model import Node
-from clusterctl.ssh_text import writer
+from clusterctl.text.openssh import writer
 
 _USE = "# With `ssh -F THIS_FILE NAME`, launchers need no settings for ports, keys and jump hosts."
 

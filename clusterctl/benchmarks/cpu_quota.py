@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from clusterctl.foreign import NotUnderstood
+from clusterctl.text.foreign import NotUnderstood
 
 _MOST = 1 << 63
 _MOST_GROUPS = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusterctl.foreign import NotUnderstood
+from clusterctl.text.foreign import NotUnderstood
 
 NOT_READ = "the measured program does not read NVML's energy counter"
 LEAST_S = 1.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from clusterctl.benchmarks.perf_output import Layout, Row, is_finite, layout_of, row_of
-from clusterctl.foreign import NotUnderstood, json_value
+from clusterctl.text.foreign import NotUnderstood, json_value
 from clusterctl.workloads.records import MARK
 
 _LONGEST = 4096

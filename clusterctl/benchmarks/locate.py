@@ -15,8 +15,8 @@ from clusterctl.benchmarks import cpu_quota
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.cpu_quota import RankQuotas
 from clusterctl.benchmarks.locate_windows import LowWindow, low_windows
-from clusterctl.foreign import NotUnderstood, json_value, lines
-from clusterctl.visible import one_line_texts
+from clusterctl.text.foreign import NotUnderstood, json_value, lines
+from clusterctl.text.visible import one_line_texts
 from clusterctl.workloads.locate import alone, cause
 from clusterctl.workloads.locate import ends as both_ends
 from clusterctl.workloads.locate import intermittent as intermittent_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusterctl.closest import did_you_mean
 from clusterctl.errors import UsageError
+from clusterctl.text.closest import did_you_mean
 from clusterctl.workloads.torchvision_models import NAMES as OF_TORCHVISION
 
 BUILT_IN = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg16")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.without_nccl_log import without_log
-from clusterctl.foreign import lines, whole
+from clusterctl.text.foreign import lines, whole
 
 _RANK_LINE = re.compile(
     r"#\s+Rank\s+(?P<rank>\d{1,9})\s+(?:Group\s+\d+\s+)?Pid\s+(?P<pid>\d{1,9})\s+on\s+(?P<host>\S+)\s+device\s+(?P<device>.*)$"

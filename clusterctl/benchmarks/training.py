@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Any, Literal
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
-from clusterctl.foreign import NotUnderstood, json_value, lines
-from clusterctl.visible import one_line_texts
+from clusterctl.text.foreign import NotUnderstood, json_value, lines
+from clusterctl.text.visible import one_line_texts
 from clusterctl.workloads.records import MARK
 
 Api = Literal["ddp", "horovod"]

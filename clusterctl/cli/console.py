@@ -11,12 +11,13 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
 
-from clusterctl import json_text, log
+from clusterctl import log
 from clusterctl.cli.terminal import color
 from clusterctl.cli.terminal.live_area import AREA
 from clusterctl.cli.terminal.streams import abandon, encodable, takes_all
 from clusterctl.errors import ConfigError, UsageError
-from clusterctl.visible import visible
+from clusterctl.text import json_text
+from clusterctl.text.visible import visible
 
 _NOTICE_S = 0.1
 """Seconds until a question notices that it was withdrawn."""

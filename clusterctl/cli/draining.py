@@ -14,8 +14,8 @@ from clusterctl import run_ids
 from clusterctl.cli import console
 from clusterctl.cli.options import Drain
 from clusterctl.errors import CommandError
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
+from clusterctl.text.grouping import grouped
 
 if TYPE_CHECKING:
     from clusterctl.documents.accept import Accept

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from clusterctl import run_ids, rundir, user_files
+from clusterctl import run_ids, rundir
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
-from clusterctl.closest import closest
 from clusterctl.errors import ConfigError, UsageError
 from clusterctl.inventory.user_paths import is_folder, is_there
 from clusterctl.report.known_errors.binary import BinaryLogError, refuse_binary
+from clusterctl.text import user_files
+from clusterctl.text.closest import closest
 
 if TYPE_CHECKING:
     from clusterctl.report.known_errors.flight_recorder import RankDump

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl import log
 from clusterctl.cli import console
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.inventory.model import Inventory, Node
@@ -76,7 +76,7 @@ def _agreed(found: Sequence[ShownKey]) -> bool:
     rows = [(_names(same), same[0]) for same in alike.values()]
     limit = _SHOWN if len(rows) > _SHOWN + 1 else len(rows)
     width = min(30, max(len(names) for names, _ in rows[:limit]))
-    from clusterctl.ssh_text.known_hosts import fingerprint
+    from clusterctl.text.openssh.known_hosts import fingerprint
 
     for names, shown in rows[:limit]:
         console.error(f"  {names:{width}}  {shown.key_type}  {fingerprint(shown.key)}", look="plan")

@@ -16,7 +16,7 @@ from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
 from clusterctl.report.text.table import columns
 from clusterctl.rundir import LAB_FOLDER
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.lab import Lab, LabStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.launch.base import LaunchPlan

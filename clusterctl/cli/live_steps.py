@@ -11,8 +11,8 @@ from clusterctl.apply.watch import StepWatch
 from clusterctl.cli.terminal.progress import Progress, share
 
 if TYPE_CHECKING:
+    from clusterctl.apply.plan.model import NodePlan
     from clusterctl.apply.records import JournalRecord
-    from clusterctl.plan.model import NodePlan
 
 _ENDED = (Event.CHANGED, Event.UNCHANGED, Event.FAILED, Event.SKIPPED)
 

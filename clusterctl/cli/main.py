@@ -179,7 +179,7 @@ def _hint(error: Any) -> str | None:
         return None
     unknown = getattr(error, "option_name", None)
     if (refused := _REFUSED_CHOICE.search(error.message)) is not None:
-        from clusterctl.closest import closest
+        from clusterctl.text.closest import closest
 
         # Typer hands on the choices in its message only.
         near = closest(refused[1], re.findall(r"'([^']*)'", refused[2]), most=1)
@@ -218,7 +218,7 @@ def _elsewhere(error: Any, unknown: str) -> str | None:
 def _reword(error: Any) -> None:
     """Replace pydantic's words in the message of a rejected value: Typer checks values with pydantic."""
     if type(error.__cause__).__name__ == "ValidationError":
-        from clusterctl import model_errors
+        from clusterctl.text import model_errors
 
         error.message = model_errors.first(error.__cause__)
 

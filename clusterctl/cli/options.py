@@ -172,7 +172,7 @@ def names(texts: Sequence[str] | None, known: Sequence[str] = ()) -> tuple[str, 
     """
     if texts is None:
         return None
-    from clusterctl.closest import spelled
+    from clusterctl.text.closest import spelled
 
     parts = tuple(spelled(part.strip(), known) for text in texts for part in text.split(",") if part.strip())
     if not parts:

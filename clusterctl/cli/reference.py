@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clusterctl.cli import exit_codes, main
 from clusterctl.cli.description import CommandDescription, Parameter, described
-from clusterctl.markdown import GENERATED, code, inline, page, paragraph, table
+from clusterctl.text.markdown import GENERATED, code, inline, page, paragraph, table
 
 _WORDS: dict[type, str] = {int: "integer", float: "number", str: "text", Path: "path"}
 

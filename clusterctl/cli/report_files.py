@@ -11,8 +11,8 @@ from pathlib import Path
 from clusterctl.cli import console
 from clusterctl.errors import ClusterctlError, ConfigError, ResultError, UsageError
 from clusterctl.inventory.user_paths import is_file, is_folder, is_there
+from clusterctl.text.visible import one_line
 from clusterctl.transport.answers import HANDLING_ERRORS
-from clusterctl.visible import one_line
 
 _STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd", "/proc")
 

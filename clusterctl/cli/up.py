@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clusterctl import user_files
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.cli.failed_launch import say_cause
@@ -15,9 +14,10 @@ from clusterctl.cli.named_inventory import LocalOption, to_change
 from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
 from clusterctl.errors import ConfigError
-from clusterctl.grouping import grouped
 from clusterctl.inventory.user_paths import at_home, is_there
 from clusterctl.report.text.table import columns
+from clusterctl.text import user_files
+from clusterctl.text.grouping import grouped
 
 if TYPE_CHECKING:
     from clusterctl.containers.up import Container, UpFailed

@@ -13,7 +13,7 @@ from clusterctl.artifacts import ssh_config
 from clusterctl.artifacts.text_template import fill
 from clusterctl.containers.keys import Ed25519KeyPair
 from clusterctl.inventory.model import Node
-from clusterctl.ssh_text.known_hosts import host_name, line
+from clusterctl.text.openssh.known_hosts import host_name, line
 
 FOLDER = "/etc/ssh/clusterctl"
 COMMAND = ("/usr/sbin/sshd", "-D", "-e", "-f", f"{FOLDER}/sshd_config")

@@ -10,7 +10,7 @@ from typing import Any
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory.model import Node
 from clusterctl.rundir import RunDir, default_root, own_file, write_atomically
-from clusterctl.secret.scrub import names_a_secret
+from clusterctl.text.secret.scrub import names_a_secret
 
 INVENTORY = "containers.yaml"
 IDENTITY = "containers_ed25519"

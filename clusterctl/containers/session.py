@@ -19,7 +19,7 @@ from clusterctl.facts.model.node import NodeFacts
 from clusterctl.images.engine import hint as engine_hint
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine, require
 from clusterctl.inventory.model import Node
-from clusterctl.secret.scrub import names_a_secret
+from clusterctl.text.secret.scrub import names_a_secret
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
 from clusterctl.transport.fanout import fan_out

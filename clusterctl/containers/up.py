@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from clusterctl import log, model_errors
+from clusterctl import log
 from clusterctl.apply.watch import SILENT, StepWatch
 from clusterctl.containers import found
 from clusterctl.containers import keys as containers_keys
@@ -21,6 +21,7 @@ from clusterctl.facts.document import fleet_to_document
 from clusterctl.inventory.model import Inventory, Node
 from clusterctl.launch import leftovers
 from clusterctl.rundir import RunDir
+from clusterctl.text import model_errors
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
 from clusterctl.transport.kept import Kept

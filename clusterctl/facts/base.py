@@ -9,9 +9,9 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
-from clusterctl.foreign import whole
-from clusterctl.grouping import grouped
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.foreign import whole
+from clusterctl.text.grouping import grouped
+from clusterctl.text.secret.scrub import scrubbed
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -7,11 +7,11 @@ from dataclasses import fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from clusterctl import model_errors
 from clusterctl.documents.facts import Facts, FleetFacts
 from clusterctl.errors import FactsError
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.secret.scrub import scrubbed_json
+from clusterctl.text import model_errors
+from clusterctl.text.secret.scrub import scrubbed_json
 from clusterctl.transport.base import Failure, HostMap
 
 if TYPE_CHECKING:

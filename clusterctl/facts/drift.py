@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from clusterctl.facts.comparable import ABSENT, FAMILIES, MEMORY, PARAMETER, Comparable, comparable
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.grouping import grouped
 from clusterctl.inventory.model import Node
+from clusterctl.text.grouping import grouped
 
 MEMORY_TOLERANCE = 0.04
 """Sizes that differ by less than this share of the larger one count as equal."""

@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from clusterctl import user_files
 from clusterctl.errors import FactsError
 from clusterctl.facts.document import from_document
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.inventory.model import Node
 from clusterctl.inventory.user_paths import is_file
+from clusterctl.text import user_files
+from clusterctl.text.foreign import NotUnderstood, json_value
 
 RUNS_LOOKED_AT = 8
 """Number of newest runs with facts that are searched; older runs are ignored."""

@@ -14,7 +14,7 @@ from clusterctl.facts.model.host import RootAccess
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.subjects.clock import ClockExchange
 from clusterctl.inventory.model import Become, Node
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.secret.scrub import scrubbed
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
 

@@ -11,7 +11,7 @@ from clusterctl.facts import shared_reads
 from clusterctl.facts.base import STATUS_ABSENT, STATUS_DENIED, Section, Sections
 from clusterctl.facts.catalog import fragments, not_asked
 from clusterctl.facts.model.host import RootAccess
-from clusterctl.foreign import NotUnderstood, decimal, is_whole, whole
+from clusterctl.text.foreign import NotUnderstood, decimal, is_whole, whole
 
 # Notes on the shell below, which must run in dash, busybox ash and bash:
 # - The whole script is one function, called with empty standard input: a truncated script does nothing, and no

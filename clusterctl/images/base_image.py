@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from clusterctl import resources
 from clusterctl.artifacts.dockerfile import Family
 from clusterctl.errors import ImageError
-from clusterctl.grouping import by_first_word
 from clusterctl.images import engine, throwaway
 from clusterctl.images.layers import Layers
+from clusterctl.text.grouping import by_first_word
 
 if TYPE_CHECKING:
     import docker

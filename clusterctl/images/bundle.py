@@ -12,10 +12,10 @@ from pathlib import Path
 from clusterctl import core_wheel
 from clusterctl.documents.image import ImageLibrary, LibraryFile, LibraryPackage
 from clusterctl.errors import ConfigError, ImageError
-from clusterctl.foreign import json_value
 from clusterctl.images import elf, packages, unpack
 from clusterctl.images.library import INSIDE, UNPACKED, Library, kind_of
 from clusterctl.images.packages import PackageReference, VerifiedPackage
+from clusterctl.text.foreign import json_value
 
 MANIFEST = "manifest.json"
 

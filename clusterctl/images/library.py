@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from clusterctl import shipped_tables
-from clusterctl.closest import did_you_mean
+from clusterctl import resources
 from clusterctl.errors import ImageError, UsageError
 from clusterctl.inventory.field_types import VariableName
 from clusterctl.inventory.frozen_model import Model
+from clusterctl.text.closest import did_you_mean
 
 FOLDER = Path(__file__).parent / "libraries"
 INSIDE = "/opt/clusterctl/library"
@@ -159,4 +159,4 @@ def load(name: str) -> Library:
     """Return a library; raise UsageError with the known names."""
     if name not in names():
         raise UsageError(f"unknown library {name!r}", hint=did_you_mean(name, names()))
-    return Library.model_validate(shipped_tables.read(FOLDER / f"{name}.yaml"))
+    return Library.model_validate(resources.table(FOLDER / f"{name}.yaml"))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterctl.errors import ClusterctlError, ImageError
-from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.images import engine
+from clusterctl.text.foreign import NotUnderstood, json_value
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, Transport
 

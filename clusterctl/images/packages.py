@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterctl import user_files
 from clusterctl.errors import ImageError, UsageError
 from clusterctl.images.library import Kind, Library, kind_of
+from clusterctl.text import user_files
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _CHUNK_BYTES = 1 << 20

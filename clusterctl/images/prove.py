@@ -12,12 +12,12 @@ from typing import Any
 
 from clusterctl import resources
 from clusterctl.errors import ImageError
-from clusterctl.foreign import json_value
 from clusterctl.images import library as libraries
 from clusterctl.images.build import LABEL
 from clusterctl.images.library import Library
 from clusterctl.images.on_node import ENVIRONMENT
 from clusterctl.inventory.model import Node
+from clusterctl.text.foreign import json_value
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, HostMap, Transport
 

@@ -13,8 +13,8 @@ from clusterctl.inventory.model import NodeSpec
 from clusterctl.inventory.problems import InventoryProblem, KeyPath, key_text
 from clusterctl.inventory.shapes import shape_of
 from clusterctl.inventory.yaml_source import Document
-from clusterctl.model_errors import problem
-from clusterctl.model_errors import shown as _value
+from clusterctl.text.model_errors import problem
+from clusterctl.text.model_errors import shown as _value
 
 _UNQUOTED = {
     "int_type": "expected a whole number, without quotes",

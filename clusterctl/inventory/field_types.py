@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StringConstraints, WithJsonSchema
 
-from clusterctl.closest import spelled
+from clusterctl.text.closest import spelled
 
 REQUIREMENT_NAMES = (
     "acs",

@@ -11,13 +11,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clusterctl import user_files
 from clusterctl.errors import InventoryError
 from clusterctl.inventory import explain, short_forms, targets, yaml_source
 from clusterctl.inventory.discover import this_machine
 from clusterctl.inventory.model import Inventory, InventoryFile
 from clusterctl.inventory.problems import KeyPath, refusal
 from clusterctl.inventory.resolve import resolve
+from clusterctl.text import user_files
 
 VARIABLE = "CLUSTERCTL_INVENTORY"
 DEFAULT_FILE = Path("inventory.yaml")

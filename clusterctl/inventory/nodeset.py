@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from clusterctl.errors import InventoryError
-from clusterctl.grouping import grouped
+from clusterctl.text.grouping import grouped
 
 MAX_NODES = 65536
 MAX_MEMBERS = 16 * MAX_NODES

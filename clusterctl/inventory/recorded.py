@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clusterctl.inventory.model import Inventory
-from clusterctl.secret.scrub import names_a_secret, scrubbed_value
+from clusterctl.text.secret.scrub import names_a_secret, scrubbed_value
 
 HIDDEN = "***"
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from clusterctl import resources
-from clusterctl.foreign import json_value
 from clusterctl.inventory import schema
 from clusterctl.inventory.model import GroupSpec, Node, NodeSettings, NodeSpec
 from clusterctl.inventory.shapes import shape_of
-from clusterctl.markdown import GENERATED, code, inline, page, paragraph, table
+from clusterctl.text.foreign import json_value
+from clusterctl.text.markdown import GENERATED, code, inline, page, paragraph, table
 
 _WORDS = {"integer": "integer", "number": "number", "boolean": "`true` or `false`"}
 _SETTINGS_IN = "`defaults`, `groups.NAME` and entries of `nodes`"

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from clusterctl import user_files
 from clusterctl.inventory import nodeset, shapes
 from clusterctl.inventory.field_types import Address, NodeName, address_problem, canonical_address
 from clusterctl.inventory.model import Inventory, InventoryFile, Node, NodeSettings, NodeSpec
 from clusterctl.inventory.problems import InventoryProblem, KeyPath, refusal
 from clusterctl.inventory.user_paths import at_home, is_folder, is_there
 from clusterctl.inventory.yaml_source import Document
+from clusterctl.text import user_files
 
 _NAME: TypeAdapter[str] = TypeAdapter(NodeName)
 _ADDRESS: TypeAdapter[str] = TypeAdapter(Address)

@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 from yaml.composer import Composer
 
-from clusterctl import user_files
-from clusterctl.closest import closest
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.problems import InventoryProblem, KeyPath, key_text, refusal
-from clusterctl.visible import ACTING_IN_A_LINE
+from clusterctl.text import user_files
+from clusterctl.text.closest import closest
+from clusterctl.text.visible import ACTING_IN_A_LINE
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 32

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from clusterctl import model_errors, user_files
 from clusterctl.documents.lab import LabNodeState, LabSize, LabState
 from clusterctl.errors import LabError
-from clusterctl.foreign import json_value
 from clusterctl.rundir import LAB_FOLDER
+from clusterctl.text import model_errors, user_files
+from clusterctl.text.foreign import json_value
 
 Driver = Literal["docker", "qemu"]
 Accelerator = Literal["kvm", "tcg"]

@@ -13,8 +13,8 @@ from pathlib import Path
 from clusterctl.lab import host
 from clusterctl.lab.model import Driver, LabNode
 from clusterctl.lab.recipe import USER, USER_ID
-from clusterctl.ssh_text import writer
-from clusterctl.ssh_text.known_hosts import host_name, line
+from clusterctl.text.openssh import writer
+from clusterctl.text.openssh.known_hosts import host_name, line
 
 _KEYGEN_TIMEOUT_S = 60.0
 

@@ -13,7 +13,7 @@ from clusterctl.facts.model.launch import MeshKey
 from clusterctl.inventory.interfaces import Interfaces
 from clusterctl.launch import processes
 from clusterctl.launch.attribution import Reader
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 MapBy = Literal["slot", "node"]
 # Each process of a launch carries this variable; it is how clusterctl finds them on every node.

@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 
 from clusterctl.benchmarks.collective import IN_EVERY_PROGRAM, program_of
 from clusterctl.benchmarks.training import Training
-from clusterctl.closest import did_you_mean, spelled
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.facts.subjects.python import INTERPRETER
 from clusterctl.inventory import nodeset
@@ -22,6 +21,7 @@ from clusterctl.launch.launchers.openmpi import OpenMpi
 from clusterctl.launch.launchers.srun import Srun
 from clusterctl.launch.launchers.torchrun import Torchrun
 from clusterctl.launch.preflight import Readiness
+from clusterctl.text.closest import did_you_mean, spelled
 
 LAUNCHERS: dict[str, RankLauncher] = {
     "openmpi": OpenMpi(),

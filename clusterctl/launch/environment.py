@@ -12,7 +12,7 @@ from typing import Literal, cast
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory.field_types import too_many_hcas
 from clusterctl.inventory.interfaces import Interfaces
-from clusterctl.secret.scrub import names_a_secret
+from clusterctl.text.secret.scrub import names_a_secret
 
 Library = Literal["nccl", "gloo", "ccore", "nccl+ccore", "accl", "acspeed", "aiacc", "horovod", "lightcc"]
 """``nccl+ccore``: NCCL behind collective_core's NCCL-symbol library, which takes the calls that it makes faster.
@@ -158,7 +158,7 @@ def misspelt(names: Iterable[str]) -> list[str]:
     if not given:
         return []
     # Read only where a variable could be wrong.
-    from clusterctl.vendors import tables
+    from clusterctl.facts.vendors import tables
 
     found = []
     for table in tables.variables().libraries:

@@ -14,7 +14,6 @@ from typing import Any, Literal
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.collective import CollectiveSweep
 from clusterctl.benchmarks.sweep_sizes import check_sizes
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.launch import failure
 from clusterctl.launch.base import LaunchPlan
@@ -24,7 +23,8 @@ from clusterctl.launch.plan import plan
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
-from clusterctl.wording import counted
+from clusterctl.text.grouping import grouped
+from clusterctl.text.wording import counted
 from clusterctl.workloads.archive import ARCHIVE, build
 
 RungStatus = Literal["ok", "failed", "not-needed", "not-reached"]

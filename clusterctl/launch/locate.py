@@ -21,12 +21,12 @@ from clusterctl.launch.plan import RequestPlan
 from clusterctl.launch.preflight import Needs, Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
+from clusterctl.text.wording import counted
 from clusterctl.trust import cpu_quota, node_differences
 from clusterctl.trust.cpu_quota import HeldBack
 from clusterctl.trust.dead_pairs import DeadPairs
 from clusterctl.trust.health import FleetHealth
 from clusterctl.trust.node_differences import NodeDifference
-from clusterctl.wording import counted
 from clusterctl.workloads.archive import ARCHIVE, build
 from clusterctl.workloads.locate.fleet import RankFleet
 

@@ -41,11 +41,11 @@ from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
 from clusterctl.launch.variants import require_reader, without_effect
 from clusterctl.launch.viewer import Turn
+from clusterctl.text.wording import counted, some
 from clusterctl.transport.answers import HANDLING_ERRORS
 from clusterctl.trust import foreign_library as foreign_proof
 from clusterctl.trust import paths, settings, slow_neighbours, usage
 from clusterctl.trust.usage import RankUsage
-from clusterctl.wording import counted, some
 from clusterctl.workloads.archive import ARCHIVE, build
 from clusterctl.workloads.training_sizes import default_sizes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from clusterctl.visible import one_line
+from clusterctl.text.visible import one_line
 
 # Open MPI 5 wraps its messages.
 _SIGNALS = (

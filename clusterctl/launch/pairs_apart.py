@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import ClusterctlError
-from clusterctl.foreign import is_whole, whole
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.run import Runner
+from clusterctl.text.foreign import is_whole, whole
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Transport
 from clusterctl.trust import dead_pairs

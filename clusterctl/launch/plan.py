@@ -28,8 +28,8 @@ from clusterctl.launch.foreign_library import FOREIGN
 from clusterctl.launch.identity import LaunchIdentity
 from clusterctl.launch.preflight import Needs, Readiness
 from clusterctl.launch.request import Request
+from clusterctl.text.wording import counted
 from clusterctl.trust import paths
-from clusterctl.wording import counted
 from clusterctl.workloads.archive import ARCHIVE
 from clusterctl.workloads.shared_gpu import SHARE_GPUS
 

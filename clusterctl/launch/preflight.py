@@ -12,13 +12,13 @@ from clusterctl.errors import LaunchError
 from clusterctl.facts.model.launch import MeshKey
 from clusterctl.facts.model.python import InstalledLibrary, is_old_torch
 from clusterctl.facts.subjects.python import INTERPRETER
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 from clusterctl.launch import foreign_library
 from clusterctl.launch.environment import Library
 from clusterctl.launch.launchers import mpi_version
 from clusterctl.launch.launchers.mpi_version import TITLES, Family, MpiVersion
+from clusterctl.text.grouping import grouped
 from clusterctl.trust.gpudirect import Evidence
 from clusterctl.trust.links import NodeLinks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterctl.foreign import is_whole, whole
+from clusterctl.text.foreign import is_whole, whole
 
 # Ranks have the token in their environment, Open MPI's daemons in their command line.
 _FIND = """

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from clusterctl import foreign
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import LaunchError
 from clusterctl.launch.base import LaunchPlan, Placement
 from clusterctl.requirements.fleet.ssh_mesh.texts import key_path, known_hosts_path
-from clusterctl.ssh_text import writer
-from clusterctl.ssh_text.known_hosts import SSH_PORT, host_name, line
+from clusterctl.text import foreign
+from clusterctl.text.openssh import writer
+from clusterctl.text.openssh.known_hosts import SSH_PORT, host_name, line
 
 CONFIG_FILE = "ssh_config"
 KNOWN_HOSTS_FILE = "known_hosts"

@@ -8,9 +8,9 @@ from dataclasses import replace
 from clusterctl import log
 from clusterctl.documents.proof import Topology
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.foreign import NotUnderstood
 from clusterctl.launch import node_topology
 from clusterctl.launch.nccl_dumps import NcclDump
+from clusterctl.text.foreign import NotUnderstood
 from clusterctl.trust.topology import groups, nccl_dump
 from clusterctl.trust.topology.model import NodeTopology
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from clusterctl.errors import ArtifactError, LaunchError, UsageError
 from clusterctl.launch import choose
 from clusterctl.launch.environment import Communication, Library, backend, variables
-from clusterctl.secret.scrub import names_a_secret
+from clusterctl.text.secret.scrub import names_a_secret
 
 # GDR: how far a NIC may be from a GPU for GPUDirect RDMA, as in Tencent Cloud's guide (0: never, 2: PXB).
 _ALIASES = {"gdr": "NCCL_NET_GDR_LEVEL"}

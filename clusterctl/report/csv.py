@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
-from clusterctl.visible import visible
+from clusterctl.text.visible import visible
 
 # Spreadsheets read a cell with one of these first characters as a formula (https://owasp.org/www-community/attacks/CSV_Injection).
 _FORMULA = ("=", "+", "-", "@", "\t")

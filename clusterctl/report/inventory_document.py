@@ -7,7 +7,7 @@ from typing import Any
 from clusterctl.documents.inventory import InventoryNode, InventoryNodes, InventorySetting
 from clusterctl.inventory.model import Inventory
 from clusterctl.inventory.provenance import NodeSetting, Provenance
-from clusterctl.secret.scrub import names_a_secret
+from clusterctl.text.secret.scrub import names_a_secret
 
 STARS = "***"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from xml.etree import ElementTree
 
 from clusterctl.report.view import Case, CaseEnd, Suite
-from clusterctl.visible import visible
+from clusterctl.text.visible import visible
 
 _COUNTED = {CaseEnd.FAILURE: "failures", CaseEnd.ERROR: "errors", CaseEnd.SKIPPED: "skipped"}
 

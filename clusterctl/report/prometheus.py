@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from clusterctl.report.view import Metric
-from clusterctl.visible import visible
+from clusterctl.text.visible import visible
 
 
 def render(metrics: Iterable[Metric]) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 from clusterctl.documents.requirements import DescribedRequirement, Requirements, RequirementSetting
 from clusterctl.inventory import reference
-from clusterctl.markdown import plain
 from clusterctl.requirements.catalog import ALL
+from clusterctl.text.markdown import plain
 
 
 def document_of(names: Iterable[str]) -> dict[str, Any]:

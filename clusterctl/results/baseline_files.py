@@ -8,13 +8,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clusterctl import json_text, model_errors, rundir, user_files
+from clusterctl import rundir
 from clusterctl.benchmarks.key import FIELDS
 from clusterctl.documents.baseline import BaselineEntry as StoredEntry
 from clusterctl.documents.baseline import BaselineFile, BaselineSeries
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.inventory.user_paths import is_file
 from clusterctl.results.baseline import Baseline, BaselineEntry, Series
+from clusterctl.text import json_text, model_errors, user_files
 
 FOLDER = "baselines"
 LARGEST_BYTES = 64 << 20

@@ -18,7 +18,7 @@ from clusterctl.errors import UsageError
 from clusterctl.results import noise
 from clusterctl.results.noise import Scatter
 from clusterctl.results.record import Record, Summary
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 MAX_RUNS = 12
 # Programs print times with two decimals.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterctl.errors import ResultError
-from clusterctl.foreign import json_value
+from clusterctl.text.foreign import json_value
 
 _MOST = 1e18
 HINT = "measure again, or remove the run: clusterctl runs rm RUN"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from clusterctl import user_files
 from clusterctl.documents.bench import BenchResult
 from clusterctl.errors import ResultError
 from clusterctl.results import damage, record
 from clusterctl.results.record import Record
 from clusterctl.rundir import RunDir
+from clusterctl.text import user_files
 
 LARGEST_BYTES = 64 << 20
 

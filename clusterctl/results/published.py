@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from clusterctl import shipped_tables
+from clusterctl import resources
 from clusterctl.documents.baseline import Published
 
 _FILE = Path(__file__).with_name("published.yaml")
@@ -18,7 +18,7 @@ _FILE = Path(__file__).with_name("published.yaml")
 @cache
 def rows() -> tuple[Published, ...]:
     """Return the catalogue."""
-    return tuple(TypeAdapter(list[Published]).validate_python(shipped_tables.read(_FILE)))
+    return tuple(TypeAdapter(list[Published]).validate_python(resources.table(_FILE)))
 
 
 def like(key: Mapping[str, str]) -> tuple[Published, ...]:

@@ -10,12 +10,13 @@ from functools import cached_property
 
 from pydantic import ValidationError
 
-from clusterctl import model_errors, run_ids
+from clusterctl import run_ids
 from clusterctl.benchmarks.key import hardware_name
 from clusterctl.documents.bench import BenchResult
 from clusterctl.documents.proof import Proof
 from clusterctl.errors import ResultError
-from clusterctl.wording import counted
+from clusterctl.text import model_errors
+from clusterctl.text.wording import counted
 
 # A larger value is not a number of ranks, and may not fit into a database column.
 _MOST_RANKS = 1 << 31

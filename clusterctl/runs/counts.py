@@ -7,7 +7,7 @@ from typing import Any
 
 from clusterctl.documents.steps import NodeStatus
 from clusterctl.inventory import nodeset
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 _NAMES_CHARACTERS = 60
 

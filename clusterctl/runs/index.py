@@ -21,9 +21,9 @@ from pathlib import Path
 
 from clusterctl import rundir
 from clusterctl.documents.runs import ListedRun, RunOutcome
-from clusterctl.foreign import json_value
 from clusterctl.rundir import RunDir
 from clusterctl.runs import outcome
+from clusterctl.text.foreign import json_value
 
 FILE = "index.sqlite"
 VERSION = 1

@@ -16,7 +16,7 @@ from clusterctl.results import folders
 from clusterctl.results.locate import named
 from clusterctl.rundir import ERROR, RunDir, ids
 from clusterctl.runs import counts
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 _RESULT = {
     "check": "report",

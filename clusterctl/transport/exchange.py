@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from clusterctl import log
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.secret.scrub import scrubbed
 from clusterctl.transport import sudo
 from clusterctl.transport.base import Completed, Failure, FailureKind, TransportError
 from clusterctl.transport.command import shown

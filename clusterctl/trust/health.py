@@ -20,9 +20,9 @@ from clusterctl.documents.kinds import Effect
 from clusterctl.documents.proof import HardwareEvent, HardwareHealth, Unread
 from clusterctl.facts.base import Reading, ReadStatus
 from clusterctl.facts.model.health import DeviceCount, GpuHealth, Health, KernelEvent, KernelLog
+from clusterctl.facts.vendors import health as table
 from clusterctl.facts.xid import gpu_at, switch_xid_of, xid_of
 from clusterctl.transport.base import Failure, HostMap
-from clusterctl.vendors import health as table
 
 _LARGEST = {
     "symbol_error": 65535,

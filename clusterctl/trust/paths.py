@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from clusterctl.documents.evidence import RankPath
-from clusterctl.foreign import NotUnderstood, json_value, lines
-from clusterctl.visible import one_line_texts
+from clusterctl.text.foreign import NotUnderstood, json_value, lines
+from clusterctl.text.visible import one_line_texts
 
 REPORT_TO = "fd:2"
 """Where the NCCL-symbol library reports (CCORE_NCCL_REPORT): each rank's standard error, which is kept per rank."""

@@ -11,8 +11,8 @@ from clusterctl.benchmarks import cpu_quota, energy
 from clusterctl.benchmarks.cpu_quota import RankQuotas
 from clusterctl.benchmarks.energy import GpuEnergy
 from clusterctl.documents.evidence import Calls
-from clusterctl.foreign import NotUnderstood, json_value, lines
-from clusterctl.visible import one_line_texts
+from clusterctl.text.foreign import NotUnderstood, json_value, lines
+from clusterctl.text.visible import one_line_texts
 
 _LINE = re.compile(r"# Usage of rank (?P<rank>\d{1,9}): (?P<report>\{.*\})")
 _MOST = 1 << 63

@@ -15,8 +15,6 @@ from clusterctl.documents.accept import (
     AcceptValue,
     RowStatus,
 )
-from clusterctl.foreign import NotUnderstood, decimal
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.figures import Dot, Strip
 from clusterctl.report.text.failures import failure_items
@@ -35,8 +33,10 @@ from clusterctl.report.view import (
     Tone,
     View,
 )
+from clusterctl.text.foreign import NotUnderstood, decimal
+from clusterctl.text.grouping import grouped
+from clusterctl.text.wording import counted, some
 from clusterctl.views import verdict_matrix, words
-from clusterctl.wording import counted, some
 
 _SIGNS = {
     RowStatus.OK: Cell("\u2713", Tone.GOOD),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clusterctl.documents.accept import AcceptPlan, PlannedRow, RowStatus
-from clusterctl.grouping import grouped
 from clusterctl.report.text.folding import Kinds, named
+from clusterctl.text.grouping import grouped
 from clusterctl.views import words
 
 

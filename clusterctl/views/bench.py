@@ -28,8 +28,8 @@ from clusterctl.report.text.runs import figure
 from clusterctl.report.text.table import size
 from clusterctl.report.view import Block, Case, CaseEnd, Metric, Suite, Tile, Tone, View
 from clusterctl.results.record import Record, Summary, key_text
+from clusterctl.text.wording import counted
 from clusterctl.views import bench_page, bench_sentence, bench_table, words
-from clusterctl.wording import counted
 from clusterctl.workloads.device.sensors import NO_GPU
 
 COLUMNS = (

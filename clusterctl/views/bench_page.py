@@ -11,12 +11,12 @@ from pydantic import JsonValue
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.documents.kinds import Effect
 from clusterctl.documents.proof import FigureBelow, Proof
-from clusterctl.foreign import json_value
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.baseline import not_judged_lines
 from clusterctl.report.text.table import size
 from clusterctl.report.view import Block, Cell, Head, Table, Tone
 from clusterctl.results.record import Record
+from clusterctl.text.foreign import json_value
 from clusterctl.views import bounds, charts, heat_map, topology
 
 _SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_format": "channels_last"}

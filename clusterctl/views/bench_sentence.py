@@ -17,9 +17,9 @@ from clusterctl.documents.proof import Proof
 from clusterctl.report.text.table import size
 from clusterctl.results.noise import MOST_REPEATS
 from clusterctl.results.record import Record
+from clusterctl.text.wording import counted, some
 from clusterctl.views import words
 from clusterctl.views.words import Word
-from clusterctl.wording import counted, some
 
 _FULL = 0.9
 """From this efficiency on, no reason for the rest is given."""

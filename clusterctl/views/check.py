@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from clusterctl.documents.check import Check, CheckedNode, Verdict
 from clusterctl.documents.kinds import VerdictOwner, VerdictStatus
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.check_document import document_of
 from clusterctl.report.text.failures import failure_items
@@ -31,8 +30,9 @@ from clusterctl.report.view import (
     Tone,
     View,
 )
+from clusterctl.text.grouping import grouped
+from clusterctl.text.wording import counted, some
 from clusterctl.views import verdict_matrix, words
-from clusterctl.wording import counted, some
 
 if TYPE_CHECKING:
     from clusterctl.requirements.base import Decision

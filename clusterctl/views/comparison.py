@@ -11,8 +11,8 @@ from clusterctl.report.view import TONES, Block, Cell, Head, Table, Tone, View
 from clusterctl.results.comparison import Comparison, Figure
 from clusterctl.results.noise import FLOOR
 from clusterctl.results.record import Record, Summary
+from clusterctl.text.wording import counted
 from clusterctl.views import bounds, charts, configuration, heat_map, words
-from clusterctl.wording import counted
 
 
 def view(found: Comparison, records: Sequence[Record]) -> View:

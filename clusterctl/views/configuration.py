@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterctl.benchmarks.key import ABSENT, FIELDS
-from clusterctl.foreign import json_value
 from clusterctl.report.view import Cell, Head, Table, Tone
 from clusterctl.results.record import Record
+from clusterctl.text.foreign import json_value
 
 
 def table(records: Sequence[Record], letters: Sequence[str]) -> Table:

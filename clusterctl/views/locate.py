@@ -14,12 +14,12 @@ from clusterctl.documents.locate import (
     SuspectAlone,
     SuspectStatus,
 )
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.view import Block, Cell, Head, Item, Table, Tile, Tone, View
+from clusterctl.text.grouping import grouped
+from clusterctl.text.wording import counted, some
 from clusterctl.views import locate_cause, locate_sentence, pair_matrix, words
 from clusterctl.views.pair_matrix import speed
-from clusterctl.wording import counted, some
 
 _MOST_PAIRS = 4
 _PAIRS = (

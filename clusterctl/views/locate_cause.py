@@ -15,9 +15,9 @@ from clusterctl.documents.locate import (
     SuspectTestStatus,
 )
 from clusterctl.documents.proof import HardwareEvent
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.text import health
+from clusterctl.text.grouping import grouped
 from clusterctl.workloads.locate.alone import LEAST_PEERS
 from clusterctl.workloads.locate.trial import NAMED_BELOW
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clusterctl.documents.locate import Locate, LocateStatus, Suspect, SuspectStatus
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.results import locate as results
+from clusterctl.text.grouping import grouped
+from clusterctl.text.wording import counted, some
 from clusterctl.views import locate_cause
 from clusterctl.views.pair_matrix import speed
-from clusterctl.wording import counted, some
 
 _MOST_NAMED = 3
 _ON_GPUS = ("host-to-device", "device-to-host")

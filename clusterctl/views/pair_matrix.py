@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from clusterctl.documents.locate import Locate, PairRate, SuspectStatus
-from clusterctl.grouping import grouped
 from clusterctl.report.view import Cell, Head, Table
+from clusterctl.text.grouping import grouped
 from clusterctl.views.heat_map import shade
 
 WHOLE_UP_TO = 24

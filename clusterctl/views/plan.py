@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from clusterctl.apply.carry import package_of, version_of
+from clusterctl.apply.plan import file_diff
 from clusterctl.inventory import nodeset
-from clusterctl.plan import file_diff
 from clusterctl.report.text.folding import shape
 from clusterctl.report.text.table import size
 from clusterctl.report.view import Block, Item, Tone
@@ -28,12 +28,12 @@ from clusterctl.requirements.steps import (
     WriteFile,
     WriteValue,
 )
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.apply.carry import Folder
-    from clusterctl.plan.file_diff import Present
-    from clusterctl.plan.model import NodePlan, Plan, PlannedStep
+    from clusterctl.apply.plan.file_diff import Present
+    from clusterctl.apply.plan.model import NodePlan, Plan, PlannedStep
 
 ADD, CHANGE, REMOVE, LEAVE = "+", "~", "-", "."
 """The signs of changes; one with LEAVE changes nothing."""

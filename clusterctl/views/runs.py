@@ -13,7 +13,6 @@ from clusterctl.documents.check import Check
 from clusterctl.documents.locate import Locate
 from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.errors import UsageError
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.text import of_view
 from clusterctl.report.text.failures import fault_lines
@@ -21,6 +20,7 @@ from clusterctl.report.text.run_list import named, said
 from clusterctl.report.text.table import columns
 from clusterctl.report.view import NextStep, View
 from clusterctl.results import folders
+from clusterctl.text.grouping import grouped
 from clusterctl.views import accept, bench, check, locate
 
 _BAD_VERDICTS = ("unmet", "unknown")

@@ -9,7 +9,7 @@ from clusterctl.documents.proof import Proof, TopologyGroup
 from clusterctl.inventory import nodeset
 from clusterctl.report.figures import GpuChain, ShownGraph, ShownGroup, TopologySection
 from clusterctl.report.text.topology import difference_lines
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 _MOST_ORDERS = 8
 _SOURCES = {

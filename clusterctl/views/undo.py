@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from clusterctl.documents.kinds import AppliedStatus
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.failures import failure_items, step_lines
 from clusterctl.report.view import Block, View
+from clusterctl.text.grouping import grouped
 from clusterctl.views import plan as changes_of_nodes
 from clusterctl.views.plan import CHANGE, LEAVE, Change, NodeChanges
 

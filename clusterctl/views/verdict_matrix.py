@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.view import Block, Cell, Head, Table, Tone
+from clusterctl.text.grouping import grouped
 
 _OPEN = (Tone.BAD, Tone.OPEN, Tone.FIXABLE)
 

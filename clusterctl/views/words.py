@@ -16,7 +16,7 @@ from clusterctl.documents.kinds import ComparisonWord, VerdictStatus
 from clusterctl.documents.locate import Locate, LocateStatus, SuspectStatus
 from clusterctl.documents.proof import Proof
 from clusterctl.report.view import Tone
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 from clusterctl.workloads.shared_gpu import TIME_SLICES
 
 

@@ -67,7 +67,7 @@ _MEMBERS = (
     "locate/trial",
     "locate/verdict",
 )
-_PACKAGE_MEMBERS = ("foreign", "visible")
+_PACKAGE_MEMBERS = ("text/__init__", "text/foreign", "text/visible")
 """Modules of clusterctl itself that the workloads use; they need the standard library only."""
 _ENTRY = "from clusterctl.workloads.__main__ import main\n\nraise SystemExit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -12,8 +12,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from clusterctl.foreign import NotUnderstood, json_value
-from clusterctl.visible import ACTING_IN_A_LINE
+from clusterctl.text.foreign import NotUnderstood, json_value
+from clusterctl.text.visible import ACTING_IN_A_LINE
 from clusterctl.workloads.places import RankError
 
 SMALL_BYTES = 4 << 10

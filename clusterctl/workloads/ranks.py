@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from clusterctl.visible import one_line
+from clusterctl.text.visible import one_line
 from clusterctl.workloads import foreign_library, shared_gpu
 from clusterctl.workloads.places import Place, RankError
 from clusterctl.workloads.rank_values import DEVICE_CHARACTERS, PATH_CHARACTERS

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from case_facts import facts_of
 
-from clusterctl import shipped_tables
+from clusterctl import resources
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
@@ -33,7 +33,7 @@ PROVEN = {
         "--unix-socket",
     ),  # the engine of the node itself; nothing is kept
     "clusterctl/facts/subjects/software.py": ('"curl"',),  # only looks whether it is there
-    "clusterctl/secret/shapes.py": ("(?:curl|wget)",),  # only looks for its logins in what was said
+    "clusterctl/text/secret/shapes.py": ("(?:curl|wget)",),  # only looks for its logins in what was said
     "clusterctl/images/packages.py": ("if wanted.sha256 is None:", "if sha256_of(path) != wanted.sha256:"),
     "clusterctl/images/distribution/distribute.py": (
         "ImageError",
@@ -92,7 +92,7 @@ def steps() -> dict[Step, str]:
     """Return every step of every recorded case, with the case."""
     found: dict[Step, str] = {}
     for path in sorted(CASES.glob("*/*.yaml")):
-        case = shipped_tables.read(path)
+        case = resources.table(path)
         if path.parent.name not in ALL or not case["expect"].get("steps"):
             continue
         facts = facts_of(case.get("facts", {}))

@@ -14,7 +14,7 @@ from clusterctl.cli import main
 from clusterctl.cli import reference as cli
 from clusterctl.inventory import reference as inventory
 from clusterctl.inventory import schema
-from clusterctl.markdown import code, inline, table
+from clusterctl.text.markdown import code, inline, table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from case_facts import facts_of
 
-from clusterctl import shipped_tables
+from clusterctl import resources
 from clusterctl.errors import ClusterctlError
 from clusterctl.facts.document import from_document, to_document
 from clusterctl.inventory.model import Node
@@ -66,7 +66,7 @@ def chosen() -> list[Path]:
     """The cases with peers and steps: some per requirement."""
     found: dict[str, list[Path]] = {}
     for path in sorted(CASES.glob("*/*.yaml")):
-        case = shipped_tables.read(path)
+        case = resources.table(path)
         if path.parent.name in ALL and case.get("peers") and case["expect"].get("steps"):
             found.setdefault(path.parent.name, []).append(path)
     return [path for paths in found.values() for path in paths[:PER_REQUIREMENT]]
@@ -74,7 +74,7 @@ def chosen() -> list[Path]:
 
 @pytest.mark.parametrize("path", chosen(), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_no_step_on_a_node_carries_the_words_of_another(path: Path) -> None:
-    case = shipped_tables.read(path)
+    case = resources.table(path)
     facts = facts_of(case.get("facts", {}))
     given = {"name": "n1", "address": "n1", **case.get("node", {})}
     node = Node.model_validate(given)

@@ -23,12 +23,12 @@ import pytest
 from case_facts import facts_of
 from pydantic import ValidationError
 
-from clusterctl import shipped_tables
+from clusterctl import resources
 from clusterctl.apply import script
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 from clusterctl.errors import ClusterctlError, InventoryError
 from clusterctl.inventory import load
 from clusterctl.inventory.model import Node
-from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.requirements.steps import Command, InstallPackages, Sent, Step, WriteBlock, WriteFile
@@ -85,7 +85,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> dict[Step, Setting]:
     found: dict[Step, Setting] = {}
     seen: dict[str, int] = {}
     for path in sorted(CASES.glob("*/*.yaml")):
-        case = shipped_tables.read(path)
+        case = resources.table(path)
         if not case["expect"].get("steps") or path.parent.name not in ALL:
             continue
         requirement = ALL[path.parent.name]

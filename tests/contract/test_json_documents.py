@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl import json_text
 from clusterctl.documents import catalog, export
 from clusterctl.documents.base import Document
+from clusterctl.text import json_text
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = sorted((ROOT / "tests" / "contract" / "documents").glob("*.json"))

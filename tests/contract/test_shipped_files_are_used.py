@@ -22,6 +22,7 @@ from sample_fleet import sample_fleet
 
 from clusterctl import resources
 from clusterctl.apply import script
+from clusterctl.apply.plan.model import NodePlan
 from clusterctl.cli.check import output
 from clusterctl.cli.render.app import app
 from clusterctl.containers import files as containers_files
@@ -29,7 +30,6 @@ from clusterctl.containers import keys as containers_keys
 from clusterctl.errors import InventoryError
 from clusterctl.inventory import load, schema
 from clusterctl.lab import node_engine, recipe
-from clusterctl.plan.model import NodePlan
 from clusterctl.report.html import of_view as html
 from clusterctl.requirements import rendering
 from clusterctl.requirements.catalog import ALL

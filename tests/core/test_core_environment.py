@@ -15,7 +15,7 @@ from collective_core.communicator import Communicator
 from collective_core.environment_table import UNUSED, VARIABLES, Kind, Reader
 from collective_core.unique_id import get_unique_id
 
-from clusterctl.vendors import tables
+from clusterctl.facts.vendors import tables
 from collective_core import CollectiveCoreError
 from collective_core import environment as variables
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from clusterctl import json_text
 from clusterctl.facts.base import Section, Sections
 from clusterctl.facts.subjects import limits, nfs, software, storage, system
-from clusterctl.secret.scrub import scrubbed_json
+from clusterctl.text import json_text
+from clusterctl.text.secret.scrub import scrubbed_json
 
 SECRET = "canarySecret"
 

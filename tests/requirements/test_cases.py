@@ -17,16 +17,16 @@ from pathlib import Path
 import pytest
 from case_facts import facts_of
 
-from clusterctl import shipped_tables
+from clusterctl import resources
+from clusterctl.apply.plan.build import build
+from clusterctl.apply.plan.model import Plan
+from clusterctl.apply.plan.model import from_document as plan_from_document
+from clusterctl.apply.plan.model import to_document as plan_to_document
 from clusterctl.core_wheel import Carried
 from clusterctl.errors import UsageError
 from clusterctl.facts.catalog import complete
 from clusterctl.facts.document import from_document, to_document
 from clusterctl.inventory.model import Launcher, Node
-from clusterctl.plan.build import build
-from clusterctl.plan.model import Plan
-from clusterctl.plan.model import from_document as plan_from_document
-from clusterctl.plan.model import to_document as plan_to_document
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
@@ -89,7 +89,7 @@ def _core(words):
 
 @pytest.mark.parametrize("path", CASES, ids=[f"{p.parent.name}/{p.stem}" for p in CASES])
 def test_case(path):
-    case = shipped_tables.read(path)
+    case = resources.table(path)
     assert set(case) <= {
         "about",
         "facts",

@@ -19,13 +19,13 @@ from case_facts import facts_of
 from clusterctl import resources
 from clusterctl.errors import InventoryError
 from clusterctl.facts.model.host import ConfigLine
+from clusterctl.facts.vendors import tables
 from clusterctl.inventory.load import load
 from clusterctl.inventory.model import Node
 from clusterctl.requirements import packages
 from clusterctl.requirements.containers import docker_install
 from clusterctl.requirements.packages import Repository, SigningKey
 from clusterctl.requirements.steps import Command, InstallPackages, WriteFile
-from clusterctl.vendors import tables
 
 
 def _node(**settings: object) -> Node:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl import shipped_tables
+from clusterctl import resources
 
 HERE = Path(__file__).parent
 TRAPS = {
     f"{section} {trap}": (section, cases)
-    for section, traps in shipped_tables.read(HERE / "traps.yaml").items()
+    for section, traps in resources.table(HERE / "traps.yaml").items()
     for trap, cases in traps.items()
 }
 
@@ -21,7 +21,7 @@ def test_a_trap_has_cases_that_name_it(trap):
     section, cases = TRAPS[trap]
     assert cases
     for case in cases:
-        about = shipped_tables.read(HERE / f"{case}.yaml")["about"]
+        about = resources.table(HERE / f"{case}.yaml")["about"]
         assert about.startswith(f"Trap {section}: "), f"{case}: {about}"
 
 
@@ -30,6 +30,6 @@ def test_no_case_names_a_trap_that_is_not_listed():
     naming = {
         f"{path.parent.name}/{path.stem}"
         for path in HERE.glob("*/*.yaml")
-        if shipped_tables.read(path)["about"].startswith("Trap 3.")
+        if resources.table(path)["about"].startswith("Trap 3.")
     }
     assert naming == listed

@@ -18,7 +18,6 @@ from typing import Any
 import facts_recorded as recorded
 
 import clusterctl
-from clusterctl import foreign
 from clusterctl.acceptance import survey
 from clusterctl.acceptance.outputs import dcgm, fio, hpl, nccl_tests, nvbandwidth, perftest, stress_ng
 from clusterctl.acceptance.outputs import records as device_records
@@ -50,8 +49,9 @@ from clusterctl.report.known_errors.scan import Scan
 from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.requirements.judge import judge_node
 from clusterctl.results import damage
-from clusterctl.secret.scrub import scrubbed_json
-from clusterctl.ssh_text import reader as ssh_reader
+from clusterctl.text import foreign
+from clusterctl.text.openssh import reader as ssh_reader
+from clusterctl.text.secret.scrub import scrubbed_json
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import TransportError
 from clusterctl.trust import paths, usage
@@ -381,7 +381,7 @@ def parsers() -> tuple[Parser, ...]:
         Parser("inventory.imports.ansible_yaml", _imported("a.yml", kinds.Kind.ansible), texts, (ClusterctlError,)),
         Parser("inventory.yaml_source", lambda text: yaml_source.parse(text.encode(), "i"), own, (ClusterctlError,)),
         Parser("inventory.interfaces", interfaces.parse, ("ib", "=eth0,eth1", "^docker", "^=eth0")),
-        Parser("ssh_text.reader", _ssh_config, (_SSH,)),
+        Parser("openssh.reader", _ssh_config, (_SSH,)),
     )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ HANDED_ON = {"matching": "fullmatch"}
 OF_DATA = {
     "images/bundle.py": "libraries of our own",
     "report/known_errors/model.py": "of_catalogue() has them",
-    "vendors/tables.py": "names in tables of our own",
+    "facts/vendors/tables.py": "names in tables of our own",
 }
 """Modules whose patterns stand in files that come with the project, and why they are not looked for here."""
 _FLAGS_AT = {"compile": 1, "match": 2, "fullmatch": 2, "search": 2, "findall": 2, "finditer": 2}

@@ -76,9 +76,9 @@ def requirement(columns: int = COLUMNS) -> str:
 
 def plan(columns: int = COLUMNS) -> str:
     """Return the plan of ``clusterctl bootstrap --dry-run`` for some requirements of four nodes."""
-    from clusterctl.plan.build import build
-    from clusterctl.plan.file_diff import Present
-    from clusterctl.plan.model import Plan
+    from clusterctl.apply.plan.build import build
+    from clusterctl.apply.plan.file_diff import Present
+    from clusterctl.apply.plan.model import Plan
     from clusterctl.report.view import View
     from clusterctl.views import plan as view_of_plan
 

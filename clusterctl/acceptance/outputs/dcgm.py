@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from clusterctl.acceptance.model import MOST_JSON_BYTES, Parsed, RowFinding, RowStatus
-from clusterctl.foreign import NotUnderstood, json_value
-from clusterctl.visible import visible
+from clusterctl.text.foreign import NotUnderstood, json_value
+from clusterctl.text.visible import visible
 
 _ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 _STATUSES = {"fail": RowStatus.FAIL, "warn": RowStatus.WARN, "error": RowStatus.FAIL}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from clusterctl.acceptance.model import MOST_JSON_BYTES, Parsed, RowMeasurement
-from clusterctl.foreign import NotUnderstood, json_value, lines
-from clusterctl.visible import visible
+from clusterctl.text.foreign import NotUnderstood, json_value, lines
+from clusterctl.text.visible import visible
 
 NO_ROOM = "clusterctl: no room: "
 """What the script prints instead of running fio."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clusterctl.acceptance.model import Parsed, RowFinding, RowMeasurement, RowStatus
-from clusterctl.foreign import NotUnderstood, decimal, lines
+from clusterctl.text.foreign import NotUnderstood, decimal, lines
 
 _VERSION = re.compile(r"HPLinpack ([0-9.]{1,20})")
 _RATE = re.compile(

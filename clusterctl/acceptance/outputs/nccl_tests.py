@@ -7,7 +7,7 @@ from dataclasses import replace
 from clusterctl.acceptance.model import Parsed, RowFinding, RowMeasurement, RowStatus
 from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.base import FaultKind
-from clusterctl.foreign import NotUnderstood
+from clusterctl.text.foreign import NotUnderstood
 
 BETWEEN_GROUPS = "# clusterctl: the next GPUs"
 """The line between the outputs of a node whose GPUs are too many for one process."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from clusterctl.acceptance.model import MOST_JSON_BYTES, Parsed, RowFinding, RowMeasurement, RowStatus
-from clusterctl.foreign import NotUnderstood, decimal, json_value
-from clusterctl.visible import visible
+from clusterctl.text.foreign import NotUnderstood, decimal, json_value
+from clusterctl.text.visible import visible
 
 # Of each test case: the field, and how its matrix names devices.
 TESTS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from clusterctl.acceptance.model import MOST_VALUES, Parsed, RowMeasurement
-from clusterctl.foreign import NotUnderstood, decimal, lines
-from clusterctl.visible import visible
+from clusterctl.text.foreign import NotUnderstood, decimal, lines
+from clusterctl.text.visible import visible
 
 RAIL = "clusterctl: rail "
 """What the script prints before each run: the device, and what it is (``mlx5_0 RDMA 400 Gb/s``)."""

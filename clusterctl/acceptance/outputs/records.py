@@ -13,9 +13,9 @@ from clusterctl.acceptance.model import (
     RowMeasurement,
     RowStatus,
 )
-from clusterctl.foreign import NotUnderstood, json_value, lines
-from clusterctl.vendors import tables
-from clusterctl.visible import one_line, one_line_texts
+from clusterctl.facts.vendors import tables
+from clusterctl.text.foreign import NotUnderstood, json_value, lines
+from clusterctl.text.visible import one_line, one_line_texts
 from clusterctl.workloads.records import MARK
 
 _TEXT_CHARACTERS = 300

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from clusterctl.acceptance.model import Parsed, RowFinding, RowMeasurement, RowStatus
-from clusterctl.foreign import NotUnderstood, decimal, lines
-from clusterctl.visible import visible
+from clusterctl.text.foreign import NotUnderstood, decimal, lines
+from clusterctl.text.visible import visible
 
 # The file is a list of flat mappings, read line by line: a YAML parser would accept far more than stress-ng writes.
 _STRESSOR = re.compile(r"\s{1,8}- stressor: ([a-z0-9-]{1,40})")

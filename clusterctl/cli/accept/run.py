@@ -102,11 +102,11 @@ def resumed(name: str, runs: Path | None, label: str | None, thresholds: Path | 
     """
     from pydantic import ValidationError
 
-    from clusterctl import model_errors
     from clusterctl.acceptance import limits as thresholds_of
     from clusterctl.errors import ConfigError
     from clusterctl.inventory.model import Inventory
     from clusterctl.rundir import RunDir
+    from clusterctl.text import model_errors
 
     run = RunDir.open(name, runs, "accept", REQUEST).hold(label)
     try:
@@ -205,9 +205,9 @@ def _require_acceptable(rows: Sequence[AcceptRow], engine: AcceptEngine) -> None
 
     Raise ClusterctlError without a terminal, and Exit if the person declines.
     """
-    from clusterctl.grouping import grouped
     from clusterctl.inventory import nodeset
-    from clusterctl.wording import counted, some
+    from clusterctl.text.grouping import grouped
+    from clusterctl.text.wording import counted, some
 
     lacking, loads = _cannot_run(rows, engine)
     for reasons, names in grouped((reasons, name) for name, reasons in lacking.items()).items():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterctl.closest import did_you_mean
 from clusterctl.errors import UsageError
+from clusterctl.text.closest import did_you_mean
 
 _APIS = ("ddp", "horovod")
 _HOOKS = ("none", "fp16", "topk")

@@ -15,8 +15,8 @@ from clusterctl.cli.terminal.live_area import AREA
 from clusterctl.cli.terminal.progress import Progress, show_live
 from clusterctl.launch.viewer import Step, Turn, Viewer
 from clusterctl.launch.viewer import spoken as spoken_turn
-from clusterctl.visible import visible
-from clusterctl.wording import counted
+from clusterctl.text.visible import visible
+from clusterctl.text.wording import counted
 
 _WIDE_HALVES = "     time   algbw   busbw  #wrong"
 _HEAD = "        size         count      type   redop    root" + 2 * _WIDE_HALVES

@@ -58,9 +58,9 @@ def requests_of(
     """Check the options against each other, before anything is read or contacted; return a request for each sweep."""
     from clusterctl.benchmarks.model_names import MODELS
     from clusterctl.cli.bench import sweeps
-    from clusterctl.closest import spelled
     from clusterctl.launch import choose
     from clusterctl.launch.request import Request
+    from clusterctl.text.closest import spelled
 
     timeout_s = TIMEOUT_S if ranks.timeout_s is None else ranks.timeout_s
     require_seconds(timeout_s)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from clusterctl.cli import console
-from clusterctl.closest import did_you_mean, spelled
 from clusterctl.errors import UsageError
+from clusterctl.text.closest import did_you_mean, spelled
 
 if TYPE_CHECKING:
     from clusterctl.cli.bench.run import Ended

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterctl.apply.bootstrap import Engine, Prepared, Result
+    from clusterctl.apply.plan.model import Plan
     from clusterctl.documents.steps import Bootstrap
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Inventory
-    from clusterctl.plan.model import Plan
     from clusterctl.report.view import View
     from clusterctl.transport.base import HostMap
     from clusterctl.views.plan import Change, NodeChanges

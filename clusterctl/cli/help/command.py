@@ -9,8 +9,8 @@ import typer
 from clusterctl.cli import console, verbs
 from clusterctl.cli.description import CommandDescription, described
 from clusterctl.cli.help import page
-from clusterctl.closest import did_you_mean
 from clusterctl.errors import UsageError
+from clusterctl.text.closest import did_you_mean
 
 
 def show(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clusterctl.cli.description import CommandDescription
-from clusterctl.closest import closest
+from clusterctl.text.closest import closest
 
 _MOST = 2
 

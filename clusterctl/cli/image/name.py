@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clusterctl.cli.render.output import load
 from clusterctl.errors import ArtifactError
-from clusterctl.grouping import grouped
+from clusterctl.text.grouping import grouped
 
 
 def image_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.errors import UsageError
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 
 def forget_host_keys(

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clusterctl import __version__, user_files
+from clusterctl import __version__
 from clusterctl.cli import console
 from clusterctl.cli.options import JsonOption
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.user_paths import at_home, is_file, is_folder, is_there
+from clusterctl.text import user_files
 
 if TYPE_CHECKING:
     from clusterctl.inventory.imports.found import ImportedInventory, ImportNote, Source
@@ -159,7 +160,7 @@ def _include(path: Path, text: str, beside: _Beside) -> None:
     """Read the files of ``Include`` lines, relative to the directory of the file (ssh_config(5): ~/.ssh)."""
     import glob
 
-    from clusterctl.ssh_text import reader
+    from clusterctl.text.openssh import reader
 
     def read(line: reader.Line, within: reader.ConfigSection, depth: int) -> Iterator[tuple[str, str]]:
         for pattern in line.words:

@@ -16,7 +16,7 @@ from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.errors import UsageError
 from clusterctl.inventory.user_paths import at_home, is_file
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -6,7 +6,7 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 
 def validate(inventory: cli.InventoryArgument = None, as_json: cli.JsonOption = False) -> None:

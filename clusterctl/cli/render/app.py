@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from clusterctl import user_files
 from clusterctl.cli import console
 from clusterctl.cli.image.build import dockerfile
 from clusterctl.cli.option_groups import with_groups
@@ -20,7 +19,8 @@ from clusterctl.cli.render.mpirun import mpirun
 from clusterctl.cli.render.output import NpOption, SlotsOption, emit, load, place
 from clusterctl.cli.render.slurm_healthcheck import slurm_healthcheck
 from clusterctl.errors import ArtifactError
-from clusterctl.grouping import grouped
+from clusterctl.text import user_files
+from clusterctl.text.grouping import grouped
 
 MAX_BYTES = 4 << 20
 
@@ -84,7 +84,7 @@ def docker_run(
     from clusterctl.artifacts import shell
     from clusterctl.artifacts.docker_run import docker_run_argv, rendezvous, with_cluster_file
     from clusterctl.artifacts.ranks import slots_of
-    from clusterctl.secret.scrub import names_a_secret
+    from clusterctl.text.secret.scrub import names_a_secret
 
     require_image(image)
     nodes = load(inventory, limit).nodes

@@ -12,8 +12,8 @@ import typer
 from clusterctl.cli import console, launch_output
 from clusterctl.cli.options import InventoryOption, LimitOption, require_alone
 from clusterctl.cli.render.output import NpOption, SlotsOption, emit, load, place
-from clusterctl.closest import did_you_mean, spelled
 from clusterctl.errors import UsageError
+from clusterctl.text.closest import did_you_mean, spelled
 
 if TYPE_CHECKING:
     from clusterctl.artifacts.ranks import RankPlacement

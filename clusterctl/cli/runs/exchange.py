@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from clusterctl import json_text
 from clusterctl.cli import console, report_files
 from clusterctl.cli import options as cli
 from clusterctl.cli.runs.listing import Filters, found
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.inventory.user_paths import is_folder
-from clusterctl.wording import counted
+from clusterctl.text import json_text
+from clusterctl.text.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,8 +10,8 @@ import typer
 
 from clusterctl.cli import console, next_command, report_files
 from clusterctl.cli import options as cli
-from clusterctl.closest import did_you_mean
 from clusterctl.errors import UsageError
+from clusterctl.text.closest import did_you_mean
 
 if TYPE_CHECKING:
     from clusterctl.documents.runs import ListedRun

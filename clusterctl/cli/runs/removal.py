@@ -13,7 +13,7 @@ from clusterctl.cli import options as cli
 from clusterctl.cli.runs import listing
 from clusterctl.cli.terminal import interrupt
 from clusterctl.errors import ClusterctlError, UsageError
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.documents.runs import KeptRun, ListedRun

@@ -11,7 +11,7 @@ from clusterctl.cli import console
 from clusterctl.cli.terminal import color, interrupt
 from clusterctl.cli.terminal.elapsed import spoken
 from clusterctl.cli.terminal.live_area import AREA, LineSource
-from clusterctl.visible import visible
+from clusterctl.text.visible import visible
 
 _MOST_RUNNING = 20
 """Lines of an interrupt's message about what runs on nodes."""

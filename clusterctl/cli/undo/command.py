@@ -11,7 +11,7 @@ from clusterctl.cli import console, next_command, plan_output
 from clusterctl.cli import options as cli
 from clusterctl.cli.named_inventory import LocalOption, to_change
 from clusterctl.cli.terminal import interrupt
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.apply.undo import Undo, UndoOutcome

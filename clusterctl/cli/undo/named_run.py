@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from clusterctl import run_ids
 from clusterctl.errors import UsageError
-from clusterctl.grouping import grouped
 from clusterctl.rundir import RunDir, is_run_folder
+from clusterctl.text.grouping import grouped
 
 if TYPE_CHECKING:
     from clusterctl.apply.undo import UndoOutcome

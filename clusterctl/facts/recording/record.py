@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from clusterctl import __version__, json_text
+from clusterctl import __version__
 from clusterctl.documents.recording import Manifest, RecordedAnswer, RecordedFailure, RecordedNode
 from clusterctl.facts.document import to_document
 from clusterctl.facts.gather import RawAnswer
@@ -19,7 +19,8 @@ from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.recording import model, store
 from clusterctl.inventory.model import Inventory, Node
 from clusterctl.inventory.recorded import recorded
-from clusterctl.secret.scrub import Scrubber, names_a_secret
+from clusterctl.text import json_text
+from clusterctl.text.secret.scrub import Scrubber, names_a_secret
 from clusterctl.transport.base import Failure, HostMap
 
 

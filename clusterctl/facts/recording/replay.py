@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clusterctl import model_errors
 from clusterctl.documents.recording import Manifest, RecordedNode
 from clusterctl.errors import ConfigError, FactsError
 from clusterctl.facts.document import from_document
@@ -18,8 +17,9 @@ from clusterctl.facts.gather import RawAnswer, understand
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.recording import model
 from clusterctl.facts.recording.store import LARGEST_BYTES, RecordingReader, damaged
-from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.inventory.model import Inventory
+from clusterctl.text import model_errors
+from clusterctl.text.foreign import NotUnderstood, json_value
 from clusterctl.transport.base import Failure, FailureKind, HostMap, TransportError
 
 

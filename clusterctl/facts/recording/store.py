@@ -11,10 +11,10 @@ import threading
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from clusterctl import user_files
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.user_paths import is_file, is_folder
 from clusterctl.rundir import own_file, write_atomically
+from clusterctl.text import user_files
 
 LARGEST_BYTES = 512 << 20
 """Maximum size of a recording's members; a larger one is an attack on the user who replays it."""

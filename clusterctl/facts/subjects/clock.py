@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clusterctl.facts.base import Fragment, Reading, Sections, Unparsable, absent
 from clusterctl.facts.model.services import Clock
-from clusterctl.foreign import decimal, is_whole, whole
+from clusterctl.text.foreign import decimal, is_whole, whole
 
 # timedatectl is not used: it starts a D-Bus service on the node for one bit that these files and chronyc give too.
 FRAGMENTS = (

@@ -8,7 +8,7 @@ from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unpar
 from clusterctl.facts.model.host import ConfigLine
 from clusterctl.facts.model.services import FileSum, ManagedFile, Sysctl
 from clusterctl.facts.subjects.limits import NCCL_HOME_FILE, config_lines
-from clusterctl.grouping import grouped
+from clusterctl.text.grouping import grouped
 
 SYSCTLS = (
     *("net.core.rmem_max", "net.core.wmem_max", "net.core.rmem_default", "net.core.wmem_default"),

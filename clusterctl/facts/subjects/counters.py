@@ -6,7 +6,7 @@ import re
 
 from clusterctl.facts.base import Fragment, Unparsable, path_lines
 from clusterctl.facts.model.health import DeviceCount
-from clusterctl.foreign import is_whole, lines, whole
+from clusterctl.text.foreign import is_whole, lines, whole
 
 ETHERNET = ("rx_errors", "tx_errors", "rx_missed_errors", "rx_dropped", "tx_dropped")
 RDMA = (

@@ -16,7 +16,7 @@ from clusterctl.facts.base import (
     cpu_list,
 )
 from clusterctl.facts.model.host import Cpu, CpuTopology, Frequency, Governor, NumaNode
-from clusterctl.foreign import whole
+from clusterctl.text.foreign import whole
 
 _CPU = "/sys/devices/system/cpu"
 

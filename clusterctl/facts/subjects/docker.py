@@ -17,8 +17,8 @@ from clusterctl.facts.base import (
     path_lines,
 )
 from clusterctl.facts.model.services import Docker, DockerEngine
-from clusterctl.foreign import json_value
-from clusterctl.grouping import by_first_word
+from clusterctl.text.foreign import json_value
+from clusterctl.text.grouping import by_first_word
 
 _SOCKET = "/var/run/docker.sock"
 # The engine's API returns the same document as `docker info` at a tenth of the cost, because the program and its

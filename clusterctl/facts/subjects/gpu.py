@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Section, Sections, Unparsable, absent
 from clusterctl.facts.model.devices import Gpu, GpuDriver, GpuFacts, GpuTopology, Link, NvLinks
-from clusterctl.foreign import decimal, whole
+from clusterctl.text.foreign import decimal, whole
 
 QUERY = (
     "index,name,uuid,pci.bus_id,driver_version,memory.total,persistence_mode,ecc.mode.current,"

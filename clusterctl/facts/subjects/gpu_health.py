@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Section, Unparsable, failed
 from clusterctl.facts.model.health import GpuHealth, LinkErrors
 from clusterctl.facts.subjects.gpu import pci_address
-from clusterctl.foreign import whole
-from clusterctl.vendors.health import UNREADABLE
+from clusterctl.facts.vendors.health import UNREADABLE
+from clusterctl.text.foreign import whole
 
 DEADLINE_S = 15
 """nvidia-smi takes about a second, or a second per GPU without persistence mode; a hung one must not hold a run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.vendors import tables
+from clusterctl.facts.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice

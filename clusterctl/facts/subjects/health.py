@@ -7,7 +7,7 @@ import re
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Section, Sections, Unparsable, failed
 from clusterctl.facts.model.health import Boot, Health, KernelEvent, KernelLog
 from clusterctl.facts.subjects import counters, gpu_health
-from clusterctl.foreign import decimal, lines
+from clusterctl.text.foreign import decimal, lines
 
 _MOST_EVENTS = 400
 EVENTS = (

@@ -7,7 +7,7 @@ import re
 from clusterctl.facts.base import Fragment, Sections
 from clusterctl.facts.model.launch import Executable, LaunchFacts, MeshKey
 from clusterctl.facts.subjects.ssh_mesh import FOLDER as MESH_FOLDER
-from clusterctl.grouping import grouped
+from clusterctl.text.grouping import grouped
 
 _MOST_MESH_KEYS = 3
 """sshd ends a login after MaxAuthTries keys, 6 by default, and the account's own keys are offered as well."""

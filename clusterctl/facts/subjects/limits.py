@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from clusterctl.facts.base import Fragment, Reading, Section, Sections, Unparsable, path_lines
 from clusterctl.facts.model.host import UNLIMITED, ConfigLine, Limit, Limits
-from clusterctl.foreign import whole
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.foreign import whole
+from clusterctl.text.secret.scrub import scrubbed
 
 NCCL_HOME_FILE = "~/.nccl.conf"
 """Name in the facts for this file in the home of the login account, wherever the home is."""

@@ -6,7 +6,7 @@ import re
 
 from clusterctl.facts.base import Files, Fragment, Reading, Sections, Unparsable
 from clusterctl.facts.model.host import HugePages, Memory
-from clusterctl.foreign import whole
+from clusterctl.text.foreign import whole
 
 _HUGE = "/sys/kernel/mm/hugepages"
 

@@ -7,8 +7,8 @@ import re
 from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
 from clusterctl.facts.model.fabric import Interface, Network
 from clusterctl.facts.subjects.pci import BDF
-from clusterctl.foreign import whole
 from clusterctl.inventory.field_types import is_address
+from clusterctl.text.foreign import whole
 
 _ROUTES_6 = "/proc/net/ipv6_route"
 _ALL = "0" * 32

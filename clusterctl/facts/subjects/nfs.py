@@ -10,9 +10,9 @@ from clusterctl.facts.model.services import Mount
 from clusterctl.facts.model.sharing import MountHealth, MountUnit, Nfs
 from clusterctl.facts.subjects.limits import config_lines
 from clusterctl.facts.subjects.storage import parse_mounts, unescaped
-from clusterctl.foreign import is_whole, whole
-from clusterctl.grouping import grouped
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.foreign import is_whole, whole
+from clusterctl.text.grouping import grouped
+from clusterctl.text.secret.scrub import scrubbed
 
 PATIENCE_S = 3
 """Seconds that a mounted export may take to answer before it counts as hung."""

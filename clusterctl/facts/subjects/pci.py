@@ -8,7 +8,7 @@ from functools import lru_cache
 from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
 from clusterctl.facts.model.devices import Bridge, Link, Pci, PciDevice
 from clusterctl.facts.subjects import pci_config
-from clusterctl.foreign import is_whole, whole
+from clusterctl.text.foreign import is_whole, whole
 
 BDF = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 

@@ -17,7 +17,7 @@ from clusterctl.facts.base import (
     unparsable,
 )
 from clusterctl.facts.model.devices import Acs, Bridge
-from clusterctl.foreign import whole
+from clusterctl.text.foreign import whole
 
 FRAGMENT = Fragment(
     "pci_config",

@@ -12,8 +12,8 @@ from clusterctl.facts.model.python import (
     PythonEnvironment,
     PythonFacts,
 )
-from clusterctl.foreign import whole
-from clusterctl.grouping import grouped
+from clusterctl.text.foreign import whole
+from clusterctl.text.grouping import grouped
 
 ENVIRONMENT = "/opt/clusterctl/python"
 """Where the requirement ``python`` makes an environment; launches prefer it to the python3 on the PATH."""

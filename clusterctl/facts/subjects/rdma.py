@@ -9,7 +9,7 @@ from dataclasses import replace
 from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
 from clusterctl.facts.model.fabric import Gid, Rdma, RdmaDevice, RdmaPort
 from clusterctl.facts.subjects.pci import BDF
-from clusterctl.foreign import is_whole, whole
+from clusterctl.text.foreign import is_whole, whole
 
 COUNTERS = (
     *("symbol_error", "link_downed", "link_error_recovery"),

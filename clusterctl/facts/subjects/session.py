@@ -15,9 +15,9 @@ from clusterctl.facts.base import (
     cpu_list,
 )
 from clusterctl.facts.model.launch import Accepted, LoginSession
-from clusterctl.foreign import whole
-from clusterctl.grouping import by_first_word
 from clusterctl.inventory.field_types import is_address
+from clusterctl.text.foreign import whole
+from clusterctl.text.grouping import by_first_word
 
 _LISTENS = "0A"
 """TCP_LISTEN (Linux, include/net/tcp_states.h) in the column ``st`` of /proc/net/tcp (proc(5))."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from clusterctl.facts.base import Fragment, Sections, Unparsable
 from clusterctl.facts.model.services import Package, Software, Tool
 from clusterctl.facts.subjects.limits import config_lines
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.secret.scrub import scrubbed
 
 TOOLS = (
     *("apt-get", "dnf", "yum", "zypper", "dpkg-query", "rpm", "sudo", "systemctl", "curl"),

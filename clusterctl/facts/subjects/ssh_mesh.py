@@ -7,8 +7,8 @@ import re
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unparsable, absent, failed
 from clusterctl.facts.model.host import ConfigLine
 from clusterctl.facts.model.sharing import Login, OwnText, PathMode, SshMesh
-from clusterctl.foreign import is_whole, whole
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.foreign import is_whole, whole
+from clusterctl.text.secret.scrub import scrubbed
 
 FOLDER = "/etc/clusterctl/ssh"
 """Directory of the mesh keys; not in the home, which nodes may share. The probe reads only public keys."""

@@ -6,7 +6,7 @@ import re
 
 from clusterctl.facts.base import Fragment, Sections, Unparsable
 from clusterctl.facts.model.services import Inodes, Mount, Space, Storage
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.secret.scrub import scrubbed
 
 SYSTEM_PATHS = ("/", "/etc", "/opt", "/tmp", "/var", "/var/lib/clusterctl")
 """Directories that bootstrap and launches write: packages, configuration, journals, builds, files of a run."""

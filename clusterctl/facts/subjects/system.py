@@ -7,8 +7,8 @@ import shlex
 
 from clusterctl.facts.base import Files, Fragment, Reading, Sections, Unparsable, absent, failed
 from clusterctl.facts.model.host import OsRelease, System, Virtualization
-from clusterctl.foreign import decimal
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.foreign import decimal
+from clusterctl.text.secret.scrub import scrubbed
 
 _DMI = "/sys/class/dmi/id"
 _ARCH = "/proc/sys/kernel/arch"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from clusterctl import user_files
 from clusterctl.errors import ImageError
 from clusterctl.images.on_node import NodeImage, image_of
+from clusterctl.text import user_files
 
 if TYPE_CHECKING:
     import docker

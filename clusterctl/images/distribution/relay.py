@@ -17,10 +17,10 @@ from clusterctl.facts.base import malformed
 from clusterctl.facts.catalog import is_complete
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.foreign import whole
 from clusterctl.images.distribution.archive import DECOMPRESS, Archive
 from clusterctl.images.on_node import NodeEngine, NodeImage, brief, require
 from clusterctl.inventory.model import Node
+from clusterctl.text.foreign import whole
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, Transport
 

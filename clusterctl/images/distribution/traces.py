@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import IO
 
 from clusterctl.errors import ImageError
-from clusterctl.foreign import json_value
 from clusterctl.images.distribution import archive as archives
 from clusterctl.inventory.model import Node
+from clusterctl.text.foreign import json_value
 
 
 def _folder() -> Path:

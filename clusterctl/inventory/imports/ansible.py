@@ -10,11 +10,11 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from clusterctl.errors import InventoryError
-from clusterctl.grouping import grouped
 from clusterctl.inventory.imports import ansible_ini, ansible_settings, ansible_yaml
 from clusterctl.inventory.imports.ansible_tree import Tree, Variable, Variables
 from clusterctl.inventory.imports.budget import MOST_HELD, MOST_STEPS, Budget
 from clusterctl.inventory.imports.found import FoundNode, ImportedInventory, ImportNote, Source, whole_number
+from clusterctl.text.grouping import grouped
 
 _SUFFIXES = ("", ".yml", ".yaml", ".json")
 _BUILT_IN = ("all", "ungrouped")

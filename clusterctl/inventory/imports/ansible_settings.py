@@ -9,8 +9,8 @@ from typing import Any
 
 from clusterctl.inventory.imports.ansible_tree import Variable
 from clusterctl.inventory.imports.found import ImportNote, Setting, whole_number
-from clusterctl.secret.scrub import names_a_secret
-from clusterctl.ssh_text.jumps import jump_of_proxy_command
+from clusterctl.text.openssh.jumps import jump_of_proxy_command
+from clusterctl.text.secret.scrub import names_a_secret
 
 # Later names take precedence, as in Ansible's ssh connection plugin.
 _ADDRESS = ("ansible_host", "ansible_ssh_host")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from clusterctl.errors import InventoryError
-from clusterctl.foreign import LINE_CHARACTERS
+from clusterctl.text.foreign import LINE_CHARACTERS
 
 Setting = str | int
 _MOST_DIGITS = 18

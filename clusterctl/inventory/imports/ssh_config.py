@@ -24,11 +24,11 @@ from clusterctl.inventory.imports.found import (
 )
 from clusterctl.inventory.nodeset import MAX_NODES
 from clusterctl.inventory.user_paths import at_home
-from clusterctl.ssh_text import reader
-from clusterctl.ssh_text.jumps import jump_of_proxy_command
-from clusterctl.ssh_text.known_hosts import SSH_PORT
-from clusterctl.ssh_text.patterns import is_pattern
-from clusterctl.ssh_text.reader import ConfigSection, Line
+from clusterctl.text.openssh import reader
+from clusterctl.text.openssh.jumps import jump_of_proxy_command
+from clusterctl.text.openssh.known_hosts import SSH_PORT
+from clusterctl.text.openssh.patterns import is_pattern
+from clusterctl.text.openssh.reader import ConfigSection, Line
 
 _CARRIED = ("hostname", "port", "user", "identityfile", "proxyjump", "proxycommand", "userknownhostsfile")
 _DEPTH = 16

@@ -13,7 +13,7 @@ from clusterctl import __version__, resources
 from clusterctl.report.html import chart, strip, topology_picture
 from clusterctl.report.text.next_step import next_lines
 from clusterctl.report.view import Cell, Head, NextStep
-from clusterctl.visible import visible
+from clusterctl.text.visible import visible
 
 
 def _harmless(value: object) -> object:

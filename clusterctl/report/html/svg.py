@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup, escape
 
-from clusterctl.visible import visible
+from clusterctl.text.visible import visible
 
 
 def number(value: float) -> str:

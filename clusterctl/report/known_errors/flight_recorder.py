@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from clusterctl.foreign import json_value
+from clusterctl.text.foreign import json_value
 
 MOST_BYTES = 64 << 20
 """torch keeps 2,000 collectives by default, with stacks about 4 MB."""

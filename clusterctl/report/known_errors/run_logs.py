@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from clusterctl import user_files
 from clusterctl.documents.explain import KnownCause, LogLine
 from clusterctl.documents.kinds import ErrorRole
 from clusterctl.inventory.user_paths import is_file, is_folder
 from clusterctl.launch.ranklog import LAUNCHER_LOG
 from clusterctl.report.known_errors import topic_files
 from clusterctl.report.known_errors.scan import Scan
+from clusterctl.text import user_files
 
 _OF_RANK = re.compile(r"(?:^|/)rank-([0-9]{1,7})\.log$")
 _DUMP = re.compile(r"trace_rank_?[0-9]{1,7}(?:\.json)?$")

@@ -13,7 +13,7 @@ from clusterctl.report.known_errors import fixed_texts
 from clusterctl.report.known_errors.model import WINDOW_CHARACTERS, KnownError
 from clusterctl.report.known_errors.origin import Origin, origin_of
 from clusterctl.report.known_errors.when import Stamp, earliest, stamp_of
-from clusterctl.visible import ACTING
+from clusterctl.text.visible import ACTING
 
 PIECE_BYTES = 1 << 20
 """The size of one read. A longer line is searched in pieces."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from clusterctl import shipped_tables
+from clusterctl import resources
 from clusterctl.report.known_errors.model import KnownError, Topic
 
 TOPICS = Path(__file__).parent / "topics"
@@ -17,5 +17,5 @@ def load() -> tuple[KnownError, ...]:
     return tuple(
         entry
         for path in sorted(TOPICS.glob("*.yaml"))
-        for entry in Topic.model_validate(shipped_tables.read(path)).entries
+        for entry in Topic.model_validate(resources.table(path)).entries
     )

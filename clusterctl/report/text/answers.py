@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.table import size
+from clusterctl.text.grouping import grouped
 from clusterctl.transport.base import Completed
 
 _HEAD = "--- "

@@ -9,7 +9,7 @@ from clusterctl.documents.baseline import Published
 from clusterctl.documents.proof import BaselineVerdict
 from clusterctl.report.text.table import columns, fits, size, with_notes
 from clusterctl.results.baseline import ENOUGH_REPEATS, MOST_REPEATS, Baseline, BaselineEntry, Series
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 
 def _percent(value: float | None) -> str:

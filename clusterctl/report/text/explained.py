@@ -12,7 +12,7 @@ from clusterctl.documents.kinds import ErrorRole
 from clusterctl.inventory import nodeset
 from clusterctl.report.known_errors.scan import LogFile, LogLine, Occurrence
 from clusterctl.report.text.wrapping import below
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 _TITLES = {
     ErrorRole.FAULT: "Broken (look here first)",

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from clusterctl.documents.kinds import Effect
 from clusterctl.documents.proof import HardwareEvent, HardwareHealth, Unread
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
-from clusterctl.wording import counted
+from clusterctl.text.grouping import grouped
+from clusterctl.text.wording import counted
 
 _QUOTA = "cpu_quota"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.table import columns, fits, with_notes
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 _LONGEST = 60
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from clusterctl.report.view import NextStep
 from clusterctl.requirements.base import Owner, Status
 from clusterctl.requirements.launch_ready import launch_ready
-from clusterctl.wording import counted
+from clusterctl.text.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.documents.check import ReadyToLaunch

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
-from clusterctl.visible import visible
-from clusterctl.wording import counted
+from clusterctl.text.grouping import grouped
+from clusterctl.text.visible import visible
+from clusterctl.text.wording import counted
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

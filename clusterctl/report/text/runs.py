@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from clusterctl.documents.measured_runs import ExportedRun
-from clusterctl.foreign import json_value
 from clusterctl.results.record import Record, Summary
+from clusterctl.text.foreign import json_value
 
 
 def _columns(run: Summary) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from clusterctl.documents.evidence import GpuDirectNode, RankPath, SlowPart
 from clusterctl.documents.proof import BaselineVerdict, Expected, GpuDirect, Proof, SlowRank, UsageProof
-from clusterctl.grouping import grouped
 from clusterctl.report.text import health, topology
 from clusterctl.report.text.baseline import not_judged_lines
 from clusterctl.report.text.table import size
+from clusterctl.text.grouping import grouped
 
 
 def _share(value: float | None) -> str:

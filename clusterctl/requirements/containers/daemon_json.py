@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.requirements.steps import Step, WriteFile
 from clusterctl.requirements.wording import because
-from clusterctl.secret.scrub import scrubbed_json
+from clusterctl.text.foreign import NotUnderstood, json_value
+from clusterctl.text.secret.scrub import scrubbed_json
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from clusterctl.foreign import is_whole, whole
+from clusterctl.facts.vendors import tables
 from clusterctl.requirements.packages import Repository, SigningKey, by_hand, install, manager, repository
-from clusterctl.vendors import tables
+from clusterctl.text.foreign import is_whole, whole
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -8,7 +8,7 @@ from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.wording import because
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -11,7 +11,7 @@ from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.fleet.votes import OncePerFleet
 from clusterctl.requirements.steps import WriteFile
 from clusterctl.requirements.wording import because
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

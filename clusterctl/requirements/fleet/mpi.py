@@ -14,7 +14,7 @@ from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.steps import Command, PutTree, Step
 from clusterctl.requirements.wording import because
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

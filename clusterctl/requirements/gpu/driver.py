@@ -17,7 +17,7 @@ from clusterctl.requirements.gpu import links as gpu_links
 from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus, why_none
 from clusterctl.requirements.steps import LoadModule, Reboot, Step
 from clusterctl.requirements.wording import because
-from clusterctl.wording import counted, some
+from clusterctl.text.wording import counted, some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.gpu_models import is_joined_to_its_cpu
+from clusterctl.facts.vendors import tables
 from clusterctl.requirements.gpu import nvidia_repository
 from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.packages import kernel_headers
 from clusterctl.requirements.steps import Command, InstallPackages, Step, WriteFile
-from clusterctl.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

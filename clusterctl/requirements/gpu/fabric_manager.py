@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from clusterctl.foreign import whole
+from clusterctl.facts.vendors import tables
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.gpu import fabric_manager_install
@@ -20,8 +20,8 @@ from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus
 from clusterctl.requirements.packages import by_hand
 from clusterctl.requirements.steps import EnableUnit, LoadModule, Step, WriteFile
 from clusterctl.requirements.wording import because
-from clusterctl.vendors import tables
-from clusterctl.wording import some
+from clusterctl.text.foreign import whole
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.foreign import whole
+from clusterctl.facts.vendors import tables
 from clusterctl.requirements.gpu import nvidia_repository
 from clusterctl.requirements.packages import manager
 from clusterctl.requirements.steps import Command, InstallPackages, RestartUnit, Step, WriteFile
-from clusterctl.vendors import tables
+from clusterctl.text.foreign import whole
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.base import ReadStatus
+from clusterctl.facts.vendors import health as table
 from clusterctl.facts.xid import gpu_at, switch_xid_of, xid_of
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.wording import because
-from clusterctl.vendors import health as table
-from clusterctl.wording import counted, some
+from clusterctl.text.wording import counted, some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.health import GpuHealth, KernelLog

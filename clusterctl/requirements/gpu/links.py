@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterctl.requirements.fleet.votes import OncePerFleet, majority
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import Gpu

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.vendors import tables
 from clusterctl.requirements import signing_key
 from clusterctl.requirements.packages import Repository, SigningKey, manager, repository
-from clusterctl.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

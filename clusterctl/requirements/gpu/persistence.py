@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.vendors import tables
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.boot_unit import BootUnit
@@ -16,8 +17,7 @@ from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import Command, EnableUnit, Step
 from clusterctl.requirements.wording import because
-from clusterctl.vendors import tables
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import Gpu

@@ -10,7 +10,7 @@ from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import Step, WriteValue
 from clusterctl.requirements.wording import because
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.host import Governor

@@ -12,7 +12,7 @@ from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.kernel import sysctl
 from clusterctl.requirements.kernel.sysctl import Wanted
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 from clusterctl.facts.base import ReadStatus
 from clusterctl.facts.subjects.configuration import READ_ONLY
-from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import Step, WriteFile, WriteValue
+from clusterctl.text.foreign import is_whole, whole
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.host import ConfigLine

@@ -24,7 +24,7 @@ from clusterctl.requirements.rdma.pci_path import bridges_on_paths, select
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import InstallPackages, SetRegister, Step
 from clusterctl.requirements.wording import because
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice

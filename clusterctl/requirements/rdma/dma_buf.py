@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.base import ReadStatus
-from clusterctl.foreign import is_whole, whole
+from clusterctl.facts.vendors import tables
 from clusterctl.requirements.rdma import gids as rdma_gids
 from clusterctl.requirements.rdma import nccl_settings
 from clusterctl.requirements.rdma import ports as rdma_ports
-from clusterctl.vendors import tables
-from clusterctl.wording import some
+from clusterctl.text.foreign import is_whole, whole
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.fabric import RdmaDevice
     from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.facts.vendors.tables import NicDriver
     from clusterctl.inventory.model import Node
-    from clusterctl.vendors.tables import NicDriver
 
 MIN_KERNEL = (5, 12)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.gpu_models import why_no_efa_gpudirect
+from clusterctl.facts.vendors import tables
 from clusterctl.requirements.rdma import ports as rdma_ports
-from clusterctl.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice

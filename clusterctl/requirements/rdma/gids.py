@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements.rdma import nccl_settings
 from clusterctl.requirements.rdma.ports import netdevs
-from clusterctl.wording import some
+from clusterctl.text.foreign import is_whole, whole
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.fabric import Gid, RdmaDevice, RdmaPort

@@ -14,7 +14,7 @@ from clusterctl.requirements.rdma import majority as rdma_fleet
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.rdma.nccl_settings import given, topology_warnings, turns_rdma_off
 from clusterctl.requirements.wording import because
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice

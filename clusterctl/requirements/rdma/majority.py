@@ -7,11 +7,11 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from clusterctl.foreign import NotUnderstood, decimal
 from clusterctl.requirements.fleet.votes import OncePerFleet, majority
 from clusterctl.requirements.rdma import nccl_settings
 from clusterctl.requirements.rdma.gids import index_of
 from clusterctl.requirements.rdma.ports import ports
+from clusterctl.text.foreign import NotUnderstood, decimal
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import Link

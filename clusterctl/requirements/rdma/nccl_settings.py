@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.limits import NCCL_HOME_FILE
-from clusterctl.foreign import NotUnderstood, whole
+from clusterctl.text.foreign import NotUnderstood, whole
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -19,7 +19,7 @@ from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.rdma.dma_buf import missing_conditions
 from clusterctl.requirements.steps import Command, Step
 from clusterctl.requirements.wording import because
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.vendors import tables
 from clusterctl.requirements.gpus import GIVEN_AWAY
 from clusterctl.requirements.rdma import data_direct
-from clusterctl.vendors import tables
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.vendors import tables
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.steps import LoadModule, Step
 from clusterctl.requirements.wording import because
-from clusterctl.vendors import tables
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.fabric import RdmaDevice

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from clusterctl import log, user_files
+from clusterctl import log
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.user_paths import at_home, is_folder, is_there
-from clusterctl.ssh_text import reader
-from clusterctl.ssh_text.reader import Options
+from clusterctl.text import user_files
+from clusterctl.text.openssh import reader
+from clusterctl.text.openssh.reader import Options
 from clusterctl.transport.ssh.proxy import shell_argv
 from clusterctl.transport.ssh.target import tokens_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.secret.scrub import scrubbed
 from clusterctl.transport.base import Failure, FailureKind, TransportError
 from clusterctl.transport.ssh.target import Target
 

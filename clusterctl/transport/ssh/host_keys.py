@@ -14,9 +14,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterctl import log, user_files
+from clusterctl import log
 from clusterctl.rundir import own_file
-from clusterctl.ssh_text.known_hosts import (
+from clusterctl.text import user_files
+from clusterctl.text.openssh.known_hosts import (
     Forgotten,
     Judgement,
     KnownHosts,
@@ -28,7 +29,7 @@ from clusterctl.ssh_text.known_hosts import (
     line,
     without,
 )
-from clusterctl.ssh_text.reader import lines
+from clusterctl.text.openssh.reader import lines
 from clusterctl.transport.base import Failure, FailureKind, TransportError
 
 _log = log.get(__name__)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from clusterctl import user_files
+from clusterctl.text import user_files
 from clusterctl.transport.base import Failure, FailureKind, TransportError
 from clusterctl.transport.ssh.target import Target
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
 
-from clusterctl import user_files
 from clusterctl.inventory.user_paths import is_there
+from clusterctl.text import user_files
 from clusterctl.transport.paramiko_internals import Agent, AgentKey, Garbled, Wire, paramiko
 from clusterctl.transport.ssh import keys
 from clusterctl.transport.ssh.target import Target

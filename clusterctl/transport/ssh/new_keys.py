@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from clusterctl.errors import ClusterctlError
 from clusterctl.inventory.model import Node
-from clusterctl.ssh_text.known_hosts import Verdict, host_name
+from clusterctl.text.openssh.known_hosts import Verdict, host_name
 from clusterctl.transport.base import Transport
 from clusterctl.transport.fanout import fan_out
 from clusterctl.transport.ssh.host_keys import ShownKey

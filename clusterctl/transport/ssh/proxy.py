@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from clusterctl.secret.scrub import scrubbed
+from clusterctl.text.secret.scrub import scrubbed
 from clusterctl.transport.base import FailureKind, TransportError
 from clusterctl.transport.ssh.failure import failed, shown
 from clusterctl.transport.ssh.target import Target

@@ -11,7 +11,7 @@ from typing import Any
 
 from clusterctl import log
 from clusterctl.inventory.model import Node
-from clusterctl.ssh_text.known_hosts import host_name
+from clusterctl.text.openssh.known_hosts import host_name
 from clusterctl.transport.base import Failure, TransportError
 from clusterctl.transport.exchange import MAX_OUTPUT_BYTES
 from clusterctl.transport.paramiko_internals import WIRE_ERRORS, Wire, paramiko

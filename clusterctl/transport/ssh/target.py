@@ -13,10 +13,10 @@ from typing import Literal
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.model import Node
 from clusterctl.inventory.user_paths import at_home, is_file
-from clusterctl.ssh_text.jumps import jump_of_proxy_command
-from clusterctl.ssh_text.known_hosts import SSH_PORT, host_name
-from clusterctl.ssh_text.reader import Options, filled
-from clusterctl.ssh_text.reader import option as _text
+from clusterctl.text.openssh.jumps import jump_of_proxy_command
+from clusterctl.text.openssh.known_hosts import SSH_PORT, host_name
+from clusterctl.text.openssh.reader import Options, filled
+from clusterctl.text.openssh.reader import option as _text
 
 KNOWN_HOSTS_VARIABLE = "CLUSTERCTL_KNOWN_HOSTS"
 DEFAULT_IDENTITIES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")

@@ -11,7 +11,7 @@ from clusterctl.documents.proof import (
     TopologyGroup,
     UnequalPart,
 )
-from clusterctl.grouping import grouped
+from clusterctl.text.grouping import grouped
 from clusterctl.trust.topology.model import NodeTopology
 
 MOST_PICTURES = 8

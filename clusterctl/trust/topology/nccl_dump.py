@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from clusterctl.documents.evidence import ChannelOrder, GraphOfNode, NvLinkBundle
-from clusterctl.foreign import NotUnderstood, decimal, whole
+from clusterctl.text.foreign import NotUnderstood, decimal, whole
 from clusterctl.trust.topology.model import (
     NVSWITCH,
     Attached,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusterctl.visible import one_line
+from clusterctl.text.visible import one_line
 from clusterctl.workloads import entry, rank_values, records
 from clusterctl.workloads.cpu_quota import CpuQuota
 from clusterctl.workloads.locate import alone, cause, ends, intermittent

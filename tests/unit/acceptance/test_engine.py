@@ -31,7 +31,7 @@ from clusterctl.acceptance.on_node import write_log
 from clusterctl.cli import console
 from clusterctl.cli import main as cli
 from clusterctl.cli.accept import run as accept_run
-from clusterctl.foreign import NotUnderstood, decimal
+from clusterctl.text.foreign import NotUnderstood, decimal
 from clusterctl.transport.base import Completed
 
 

@@ -24,7 +24,7 @@ from clusterctl.acceptance.model import (
 )
 from clusterctl.acceptance.on_node import outcome_of
 from clusterctl.acceptance.outputs import dcgm, fio, nvbandwidth, perftest, records
-from clusterctl.foreign import NotUnderstood
+from clusterctl.text.foreign import NotUnderstood
 from clusterctl.workloads.records import MARK
 
 KNOWN = limits(None)

@@ -15,7 +15,7 @@ from clusterctl.acceptance.outputs import (
     records,
     stress_ng,
 )
-from clusterctl.foreign import NotUnderstood
+from clusterctl.text.foreign import NotUnderstood
 
 CASES = Path(__file__).parent / "cases"
 PARSERS = {

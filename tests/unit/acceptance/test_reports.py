@@ -21,8 +21,8 @@ from clusterctl.report.figures import Dot, Strip
 from clusterctl.report.html import of_view as html
 from clusterctl.report.html import strip
 from clusterctl.report.text import of_view
+from clusterctl.text.visible import visible
 from clusterctl.views import accept
-from clusterctl.visible import visible
 
 FOUND = sample_acceptance()
 

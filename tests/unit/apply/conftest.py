@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusterctl.apply import records, script
-from clusterctl.plan.model import NodePlan, PlannedStep
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 
 SHELLS = {"dash": ("dash",), "busybox": ("busybox", "sh"), "bash": ("bash",)}
 NONCE = "0123456789abcdef"

@@ -10,8 +10,8 @@ import pytest
 from clusterctl.apply import reboot, script
 from clusterctl.apply.engine import Engine
 from clusterctl.apply.on_node import OnNode
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 from clusterctl.inventory.model import Node
-from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.steps import Reboot
 from clusterctl.transport.base import Completed, Failure, FailureKind, HostMap, TransportError
 

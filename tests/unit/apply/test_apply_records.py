@@ -12,13 +12,13 @@ import pytest
 from clusterctl.apply import bootstrap, journal
 from clusterctl.apply.execute import NodeOutcome, StepOutcome, apply_plan
 from clusterctl.apply.journal import Options, RunJournal
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 from clusterctl.apply.records import Event, JournalRecord, parse
 from clusterctl.apply.rolling import Rolling
 from clusterctl.apply.script import Header, new_nonce
 from clusterctl.documents.apply import RunState
 from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.errors import ConfigError, PlanError
-from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.steps import WriteFile
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Completed, Failure, FailureKind, TransportError

@@ -8,7 +8,7 @@ import pytest
 
 from clusterctl.apply import script
 from clusterctl.apply.engine import merge
-from clusterctl.plan.model import NodePlan, Plan, PlannedStep
+from clusterctl.apply.plan.model import NodePlan, Plan, PlannedStep
 from clusterctl.requirements.steps import Command, LoadModule, RestartUnit, WriteFile
 
 ONE, TWO = WriteFile("one", "/etc/one", "1"), WriteFile("two", "/etc/two", "2")

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from clusterctl import config
 from clusterctl.apply import records, script
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 from clusterctl.errors import PlanError
-from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements import steps as step_kinds
 from clusterctl.requirements.steps import (
     Command,

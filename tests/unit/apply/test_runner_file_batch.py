@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from clusterctl.plan.model import PlannedStep
+from clusterctl.apply.plan.model import PlannedStep
 from clusterctl.requirements.steps import WriteFile
 
 ODD = "it's $(not) `run`\\n %s\n\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clusterctl.apply import script
-from clusterctl.plan.model import NodePlan, PlannedStep
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.steps import Command, WriteFile, WriteValue
 
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from clusterctl.apply import script
-from clusterctl.plan.model import NodePlan, PlannedStep
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.steps import LoadModule
 
 # Like the kernel's: what something rests on stays, and is named.

@@ -13,7 +13,7 @@ import pytest
 from apt_stand_in import APT_GET, DPKG_QUERY
 
 from clusterctl.apply import script
-from clusterctl.plan.model import NodePlan, PlannedStep
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.steps import InstallPackages, WriteFile
 
 STEP = InstallPackages("install", "apt", ("pciutils", "present"))

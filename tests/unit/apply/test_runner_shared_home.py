@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from clusterctl.apply import script
-from clusterctl.plan.model import NodePlan, PlannedStep
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.steps import WriteBlock
 
 

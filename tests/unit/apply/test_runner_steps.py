@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterctl.plan.model import PlannedStep
+from clusterctl.apply.plan.model import PlannedStep
 from clusterctl.requirements.steps import Command, LoadModule, SetRegister, WriteFile
 
 

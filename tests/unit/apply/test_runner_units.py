@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterctl.apply import script
-from clusterctl.plan.model import PlannedStep
+from clusterctl.apply.plan.model import PlannedStep
 from clusterctl.requirements.steps import EnableUnit, RestartUnit, WriteFile
 
 SYSTEMCTL = """

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from clusterctl.apply import script
-from clusterctl.plan.model import NodePlan, PlannedStep
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.steps import MakeVenv
 
 LIBRARY = "def library_path():\n    return 'libc.so.6'\n"

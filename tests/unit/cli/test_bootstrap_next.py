@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from clusterctl.apply.execute import NodeOutcome, StepOutcome
+from clusterctl.apply.plan.model import NodePlan, Plan
 from clusterctl.cli.bootstrap import command
 from clusterctl.cli.terminal import interrupt
 from clusterctl.documents.kinds import AppliedStatus
-from clusterctl.plan.model import NodePlan, Plan
 from clusterctl.report.text.next_step import Way
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.transport.base import Failure, FailureKind, HostMap

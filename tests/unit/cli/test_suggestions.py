@@ -8,7 +8,7 @@ import pytest
 
 from clusterctl.cli import main as cli
 from clusterctl.cli.options import names, requirement_names
-from clusterctl.closest import closest, spelled
+from clusterctl.text.closest import closest, spelled
 
 
 @pytest.mark.parametrize(

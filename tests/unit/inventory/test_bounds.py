@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl import user_files
 from clusterctl.errors import InventoryError
 from clusterctl.inventory import load, nodeset, resolve
+from clusterctl.text import user_files
 
 FLEET = "version: 1\nnodes: [{name: 'n[1-10000]'}]\n"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 
+from clusterctl.apply.plan.file_diff import LINES, Present, after, diff, shown
 from clusterctl.apply.present import parse
-from clusterctl.plan.file_diff import LINES, Present, after, diff, shown
 from clusterctl.requirements.steps import WriteBlock, WriteFile
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from every_step import EVERY_KIND
 
+from clusterctl.apply.plan.build import build, join
+from clusterctl.apply.plan.model import NodePlan, Plan, PlannedStep, from_document, to_document
 from clusterctl.errors import PlanError
-from clusterctl.plan.build import build, join
-from clusterctl.plan.model import NodePlan, Plan, PlannedStep, from_document, to_document
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.steps import (
     InstallPackages,

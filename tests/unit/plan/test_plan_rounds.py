@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterctl.plan.build import build, join
-from clusterctl.plan.model import NodePlan, Plan, PlannedStep, from_document, to_document
+from clusterctl.apply.plan.build import build, join
+from clusterctl.apply.plan.model import NodePlan, Plan, PlannedStep, from_document, to_document
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.steps import InstallPackages, Reboot, RestartUnit, WriteBlock, WriteFile
 

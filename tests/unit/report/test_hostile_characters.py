@@ -15,7 +15,7 @@ import pytest
 import yaml
 from result_documents import collective
 
-from clusterctl import json_text, log
+from clusterctl import log
 from clusterctl.cli import console
 from clusterctl.documents.check import Check
 from clusterctl.documents.runs import ListedRun, RunOutcome
@@ -27,9 +27,10 @@ from clusterctl.report.text import run_list, runs
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.results.record import Record
 from clusterctl.rundir import RunDir
+from clusterctl.text import json_text
+from clusterctl.text.visible import ACTING, visible
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 from clusterctl.views import check
-from clusterctl.visible import ACTING, visible
 
 ACTORS = (
     "\x1b\x07\x9b\x85\x90\x7f\r\x08"

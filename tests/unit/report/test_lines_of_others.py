@@ -12,8 +12,8 @@ from locate_documents import text
 from clusterctl.acceptance.outputs import records
 from clusterctl.benchmarks import locate, training
 from clusterctl.benchmarks.locate import Unlike
+from clusterctl.text.visible import ACTING_IN_A_LINE, one_line, one_line_texts, visible
 from clusterctl.trust import usage
-from clusterctl.visible import ACTING_IN_A_LINE, one_line, one_line_texts, visible
 
 FORGED = "node02: slow: 71 % slower than pairs beside it"
 BAD = list(texts(FORGED))

@@ -9,10 +9,10 @@ from every_step import EVERY_KIND
 
 from clusterctl.apply import carry
 from clusterctl.apply.execute import StepOutcome
+from clusterctl.apply.plan.file_diff import Present, after
+from clusterctl.apply.plan.model import NodePlan, Plan, PlannedStep
 from clusterctl.apply.undo import UndoOutcome
 from clusterctl.documents.kinds import AppliedStatus
-from clusterctl.plan.file_diff import Present, after
-from clusterctl.plan.model import NodePlan, Plan, PlannedStep
 from clusterctl.report.text import of_view
 from clusterctl.report.view import View
 from clusterctl.requirements.steps import (

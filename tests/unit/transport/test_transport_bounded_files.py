@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from clusterctl.errors import ConfigError
-from clusterctl.ssh_text import known_hosts
-from clusterctl.ssh_text.known_hosts import KnownHosts, Verdict
-from clusterctl.ssh_text.patterns import like
+from clusterctl.text.openssh import known_hosts
+from clusterctl.text.openssh.known_hosts import KnownHosts, Verdict
+from clusterctl.text.openssh.patterns import like
 from clusterctl.transport.base import TransportError
 from clusterctl.transport.ssh import config as ssh_config
 from clusterctl.transport.ssh import keys, login

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from clusterctl.errors import ControllerFileError
-from clusterctl.ssh_text import known_hosts
-from clusterctl.ssh_text.known_hosts import KnownHosts, Verdict, fingerprint, hashed_name, host_name
+from clusterctl.text.openssh import known_hosts
+from clusterctl.text.openssh.known_hosts import KnownHosts, Verdict, fingerprint, hashed_name, host_name
 from clusterctl.transport.base import FailureKind, TransportError
 from clusterctl.transport.ssh.host_keys import HostKeyPolicy, Remedies, ShownKey, forget
 

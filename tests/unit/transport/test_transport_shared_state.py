@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 
-from clusterctl.ssh_text.known_hosts import KnownHosts
+from clusterctl.text.openssh.known_hosts import KnownHosts
 from clusterctl.transport.paramiko_internals import Order, Wire
 from clusterctl.transport.ssh.host_keys import HostKeyPolicy
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from clusterctl.inventory.model import Node
-from clusterctl.ssh_text import reader
+from clusterctl.text.openssh import reader
 from clusterctl.transport.ssh import config as ssh_config
 from clusterctl.transport.ssh.session import SshSession
 from clusterctl.transport.sudo import SudoPassword

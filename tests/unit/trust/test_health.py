@@ -19,10 +19,10 @@ from clusterctl.facts.model.health import (
     LinkErrors,
 )
 from clusterctl.facts.subjects import counters, gpu_health, health
+from clusterctl.facts.vendors import health as table
 from clusterctl.facts.xid import xid_of
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 from clusterctl.trust.health import fleet, growth, unread
-from clusterctl.vendors import health as table
 
 
 def _case(name: str) -> Health:

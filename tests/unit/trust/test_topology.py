@@ -6,8 +6,8 @@ import pytest
 from topology_documents import CASES, GRAPHS, HGX, SLOW_CARD
 
 from clusterctl.documents.evidence import NvLinkBundle
-from clusterctl.foreign import NotUnderstood
 from clusterctl.report.text.topology import difference_lines
+from clusterctl.text.foreign import NotUnderstood
 from clusterctl.trust.topology import groups, nccl_dump
 from clusterctl.trust.topology.model import pcie
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from clusterctl.vendors import health, tables
+from clusterctl.facts.vendors import health, tables
 
 FILES = sorted(tables.FOLDER.glob("*.yaml"))
 READERS = {
@@ -103,7 +103,7 @@ def test_a_row_without_source_or_with_an_unknown_key_is_refused():
 
 def test_importing_the_requirements_reads_no_table():
     program = (
-        "import clusterctl.requirements.catalog, clusterctl.vendors.tables as t\n"
+        "import clusterctl.requirements.catalog, clusterctl.facts.vendors.tables as t\n"
         "print([f.cache_info().currsize for f in (t.gpus, t.nics, t.clouds, t.repositories, t.variables)])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

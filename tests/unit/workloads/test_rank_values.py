@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from clusterctl.foreign import NotUnderstood
+from clusterctl.text.foreign import NotUnderstood
 from clusterctl.workloads import rank_values
 from clusterctl.workloads.archive import build
 from clusterctl.workloads.collective_perf import RankPlace

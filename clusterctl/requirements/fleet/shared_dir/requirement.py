@@ -16,7 +16,7 @@ from clusterctl.requirements.fleet.shared_dir import wish
 from clusterctl.requirements.packages import install, manager
 from clusterctl.requirements.steps import EnableUnit, Step, WriteFile
 from clusterctl.requirements.wording import NO_SYSTEMD, because
-from clusterctl.wording import some
+from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.requirements.fleet.addresses import literal, own_addresses
-from clusterctl.ssh_text import reader
+from clusterctl.text.openssh import reader
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl import resources
-from clusterctl.grouping import grouped
 from clusterctl.inventory import nodeset
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status, switched_off
@@ -26,8 +25,9 @@ from clusterctl.requirements.fleet.ssh_mesh.need import (
 from clusterctl.requirements.packages import by_hand, install, manager
 from clusterctl.requirements.steps import Command, WriteBlock, WriteFile
 from clusterctl.requirements.wording import because
-from clusterctl.ssh_text.known_hosts import fingerprint
-from clusterctl.wording import counted, some
+from clusterctl.text.grouping import grouped
+from clusterctl.text.openssh.known_hosts import fingerprint
+from clusterctl.text.wording import counted, some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

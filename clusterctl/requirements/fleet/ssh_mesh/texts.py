@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.ssh_mesh import FOLDER
-from clusterctl.foreign import is_whole, whole
-from clusterctl.grouping import grouped
 from clusterctl.requirements.fleet.addresses import means_itself, reachable_address, source_addresses
-from clusterctl.ssh_text import writer
-from clusterctl.ssh_text.known_hosts import SSH_PORT, line
+from clusterctl.text.foreign import is_whole, whole
+from clusterctl.text.grouping import grouped
+from clusterctl.text.openssh import writer
+from clusterctl.text.openssh.known_hosts import SSH_PORT, line
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from clusterctl.grouping import grouped
+from clusterctl.text.grouping import grouped
 
 _PREFIX = 3
 """The fewest characters that are taken as the beginning of a name."""

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from clusterctl.documents.kinds import Effect
-from clusterctl.vendors.tables import Sourced, Text, read
+from clusterctl.facts.vendors.tables import Sourced, Text, read
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from clusterctl.visible import ACTING
+from clusterctl.text.visible import ACTING
 
 
 def indented(document: Mapping[str, Any]) -> bytes:

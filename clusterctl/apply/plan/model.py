@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from clusterctl import model_errors
 from clusterctl.documents.apply import Plan as PlanDocument
 from clusterctl.errors import PlanError
 from clusterctl.requirements.containers import daemon_json
 from clusterctl.requirements.steps import Step
+from clusterctl.text import model_errors
 
 SCHEMA = PlanDocument.schema_name()
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import clusterctl
-from clusterctl import foreign, json_text
-from clusterctl.foreign import NotUnderstood
+from clusterctl.text import foreign, json_text
+from clusterctl.text.foreign import NotUnderstood
 
 PACKAGE = Path(clusterctl.__file__).parent
 
@@ -92,7 +92,7 @@ def test_no_document_holds_nan_or_infinity(extra: dict[str, str]) -> None:
 def test_one_reader_reads_json() -> None:
     """``json.loads`` runs out of stack, and takes numbers that overflow later: it is called in one place."""
     # On a node, without the rest of clusterctl: a file that clusterctl wrote, and lines of a program's own child.
-    allowed = {"foreign.py", "launch/launchers/agents.py", "workloads/device/perf.py"}
+    allowed = {"text/foreign.py", "launch/launchers/agents.py", "workloads/device/perf.py"}
     callers = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")

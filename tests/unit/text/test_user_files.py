@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl import user_files
-from clusterctl.user_files import UnfitFileError
+from clusterctl.text import user_files
+from clusterctl.text.user_files import UnfitFileError
 
 LIMIT = 1000
 

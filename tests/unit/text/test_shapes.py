@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from clusterctl.secret import names, shapes
-from clusterctl.secret.scrub import Scrubber, names_a_secret, scrubbed
+from clusterctl.text.secret import names, shapes
+from clusterctl.text.secret.scrub import Scrubber, names_a_secret, scrubbed
 
 S = "hunter22"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"

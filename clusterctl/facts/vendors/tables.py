@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from clusterctl import shipped_tables
+from clusterctl import resources
 
 FOLDER = Path(__file__).parent
 
@@ -177,7 +177,7 @@ Tables = TypeVar("Tables", bound=BaseModel)
 
 def read(name: str, model: type[Tables]) -> Tables:
     """Return the table of a file in this directory."""
-    return model.model_validate(shipped_tables.read(FOLDER / f"{name}.yaml"))
+    return model.model_validate(resources.table(FOLDER / f"{name}.yaml"))
 
 
 @cache

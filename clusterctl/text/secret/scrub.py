@@ -11,10 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from clusterctl.foreign import NotUnderstood, json_value
-from clusterctl.secret import shapes
-from clusterctl.secret.names import is_secret_name
-from clusterctl.secret.shapes import Shape
+from clusterctl.text.foreign import NotUnderstood, json_value
+from clusterctl.text.secret import shapes
+from clusterctl.text.secret.names import is_secret_name
+from clusterctl.text.secret.shapes import Shape
 
 _SHORT, _MANY = 256, 4096
 _LEAST_VALUE = 4

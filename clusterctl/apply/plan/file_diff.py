@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from clusterctl.requirements.steps import WriteBlock, WriteFile
-from clusterctl.secret.scrub import scrubbed, scrubbed_json
+from clusterctl.text.secret.scrub import scrubbed, scrubbed_json
 
 LINES = 16
 """The most lines of one diff that are shown."""

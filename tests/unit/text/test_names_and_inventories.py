@@ -12,7 +12,7 @@ from clusterctl.artifacts.docker_run import docker_run_argv
 from clusterctl.inventory import load
 from clusterctl.inventory.model import ContainerSettings, Inventory, Node
 from clusterctl.inventory.recorded import recorded
-from clusterctl.secret.scrub import names_a_secret
+from clusterctl.text.secret.scrub import names_a_secret
 
 
 @pytest.mark.parametrize(

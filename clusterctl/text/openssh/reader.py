@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from clusterctl.ssh_text.patterns import any_like, is_pattern
+from clusterctl.text.openssh.patterns import any_like, is_pattern
 
 Options = Mapping[str, tuple[str, ...]]
 """The words of each option by its name in lower case; the options of COMMANDS have one word, the whole text."""

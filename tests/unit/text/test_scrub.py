@@ -13,7 +13,7 @@ from recorded_answers import CASES
 from recorded_answers import answer as cases
 
 from clusterctl.facts import probe
-from clusterctl.secret.scrub import Scrubber
+from clusterctl.text.secret.scrub import Scrubber
 
 KEY = """-----BEGIN OPENSSH PRIVATE KEY-----
 b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from clusterctl.apply.plan.model import NodePlan, PlannedStep
 from clusterctl.errors import PlanError
-from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.base import Decision
 from clusterctl.requirements.steps import Reboot, Step
 

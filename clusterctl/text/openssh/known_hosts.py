@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from clusterctl import user_files
-from clusterctl.ssh_text.patterns import any_like, is_pattern
-from clusterctl.ssh_text.reader import lines
+from clusterctl.text import user_files
+from clusterctl.text.openssh.patterns import any_like, is_pattern
+from clusterctl.text.openssh.reader import lines
 
 SSH_PORT = 22
 MAX_NAMES = 1 << 20

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clusterctl import model_errors
+from clusterctl.text import model_errors
 
 
 class Shape(BaseModel):

@@ -1,0 +1,1 @@
+"""Texts: what was read from others, what people read, names, secrets, and files of a user."""
