@@ -51,7 +51,9 @@ def listed(run: RunDir) -> ListedRun:
         nodes = _nodes(run)
         found = _with_error(run, _outcome(run, verb))
     except (ClusterctlError, *_DAMAGE) as error:
-        nodes, found = (), RunEnd(RunOutcome.UNREADABLE, " ".join(str(error).split())[:_MESSAGE_CHARACTERS])
+        # The list names the run, and has no room for the path of its folder.
+        why = " ".join(str(error).split()).replace(f"{run.path}: ", "").replace(f"{run.path}/", "")
+        nodes, found = (), RunEnd(RunOutcome.UNREADABLE, why[:_MESSAGE_CHARACTERS])
     return ListedRun(
         run=run.id,
         verb=verb,

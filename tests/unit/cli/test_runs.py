@@ -110,6 +110,8 @@ def test_every_outcome_is_read_from_the_documents_of_its_command(root, capsys):
     }
     assert found[running.id] == ("running", "")
     assert "GB/s" in found["20261101T000011Z-bench-000c"][1]
+    # The path of the run folder would only push the nodes out of the line.
+    assert found["20261101T000012Z-check-000d"][1].startswith("report.json")
     assert list(outcomes(capsys, "--verb", "undo")) == [f"20261101T000007Z-undo-00{n}8" for n in (2, 1, 0)]
     assert len(outcomes(capsys, "--newest", "2")) == 2
     assert list(outcomes(capsys, "--since", "2026-11-02")) == [running.id]
