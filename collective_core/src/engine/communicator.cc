@@ -32,9 +32,9 @@ void sleep_a_moment() {
 }
 
 // When a rank that waits asks the others what they are in: seldom, since most only wait for one that computes.
-class Doubt {
+class AskSchedule {
  public:
-  explicit Doubt(int64_t limit_ms) : wait_ms_(std::min<int64_t>(1000, limit_ms / 2)) {}
+  explicit AskSchedule(int64_t limit_ms) : wait_ms_(std::min<int64_t>(1000, limit_ms / 2)) {}
   bool due() {
     const bool now = next_ && next_->passed();
     if (now) wait_ms_ = std::min<int64_t>(30000, 2 * wait_ms_);
@@ -134,12 +134,12 @@ void Communicator::run(Operation operation, int64_t timeout_ms, const std::funct
   int send_to = -1;
   int receive_from = -1;
   chosen_ = Algorithm::none;
-  Doubt doubt(limit_ms);
+  AskSchedule asking(limit_ms);
   const uint64_t ticket = recorder_.begin(operation, false, elements > 0 ? elements : operation.count, start_ns);
   const auto check = [&] {
     recorder_.update(ticket, chosen_, receive_from >= 0 ? receive_from : send_to);
     failure_.check();
-    if (has_others_out_of_sight() && doubt.due()) monitor_->ask(operation.sequence);
+    if (has_others_out_of_sight() && asking.due()) monitor_->ask(operation.sequence);
     check_others(operation);
     monitor_->check_departures(operation.sequence);
     if (!deadline.passed()) return;

@@ -15,8 +15,8 @@
 #include "expect.h"
 #include "ranks.h"
 #include "tuning/call_class.h"
-#include "tuning/contest.h"
 #include "tuning/kept_choices.h"
+#include "tuning/trials.h"
 
 namespace test {
 namespace {
@@ -119,14 +119,14 @@ struct Seen {
   size_t waits = 0;
 };
 
-Seen run_rank(std::vector<Ballot*> ballots, int rank, const Record& record, uint32_t late, unsigned seed) {
+Seen run_rank(std::vector<SharedRecord*> shared_records, int rank, const Record& record, uint32_t late, unsigned seed) {
   std::mt19937 random(seed);
-  Contest contest(kPlan, kCandidates, std::move(ballots), rank);
+  Trials trials(kPlan, kCandidates, std::move(shared_records), rank);
   const uint32_t ends = calls_of_trials(kPlan, kCandidates) + late;
   Seen seen;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(90);
   for (uint32_t number = 0;; ++number) {
-    const auto turn = contest.next(
+    const auto turn = trials.next(
         [&](Record* own) {
           *own = record;
           return number >= ends;
@@ -151,19 +151,19 @@ void ranks_decide_before_the_same_call() {
   std::mt19937 random(7);
   for (int round = 0; round < 60; ++round) {
     const int ranks = 2 + round % 4;
-    const auto memory = std::make_unique<Ballot[]>(static_cast<size_t>(ranks));
-    std::vector<Ballot*> ballots;
+    const auto memory = std::make_unique<SharedRecord[]>(static_cast<size_t>(ranks));
+    std::vector<SharedRecord*> shared_records;
     std::vector<Record> records;
     std::vector<uint32_t> late;
     for (int rank = 0; rank < ranks; ++rank) {
-      ballots.push_back(&memory[static_cast<size_t>(rank)]);
+      shared_records.push_back(&memory[static_cast<size_t>(rank)]);
       records.push_back(times({100, 60 + static_cast<float>(random() % 100), 60 + static_cast<float>(random() % 100)}));
       late.push_back(static_cast<uint32_t>(random() % 50));
     }
     std::vector<Seen> seen(static_cast<size_t>(ranks));
     run_threads(ranks, [&](int rank) {
       const auto at = static_cast<size_t>(rank);
-      seen[at] = run_rank(ballots, rank, records[at], late[at], static_cast<unsigned>(round * 16 + rank));
+      seen[at] = run_rank(shared_records, rank, records[at], late[at], static_cast<unsigned>(round * 16 + rank));
     });
     const size_t expected = verdict_of(records).winner;
     for (const Seen& one : seen) {
@@ -175,9 +175,9 @@ void ranks_decide_before_the_same_call() {
 
 // A rank that is less than a margin behind is never waited for.
 void ranks_in_step_do_not_wait() {
-  Ballot memory[2]{};
-  std::vector<Ballot*> ballots = {&memory[0], &memory[1]};
-  Contest ahead(kPlan, kCandidates, ballots, 0), behind(kPlan, kCandidates, ballots, 1);
+  SharedRecord memory[2]{};
+  std::vector<SharedRecord*> shared_records = {&memory[0], &memory[1]};
+  Trials ahead(kPlan, kCandidates, shared_records, 0), behind(kPlan, kCandidates, shared_records, 1);
   const auto collect = [](Record* own) {
     *own = times({100, 50, 60});
     return true;

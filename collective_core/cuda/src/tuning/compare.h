@@ -1,4 +1,4 @@
-// Kernels that make the input of a rehearsal, and compare two results.
+// Kernels that make the input of a check of results, and compare two results.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -50,9 +50,9 @@ std::optional<Tuner::Rival> Tuner::copy_of(const cc_cuda_rival* rival) {
 Tuner::Tuner(Group* group, const cc_cuda_rival* rival)
     : group_(group),
       rival_(copy_of(rival)),
-      ballots_(group->meeting(), sizeof(Ballot) * kCallClasses * static_cast<size_t>(group->size()),
-               "the memory of the tuner") {
-  group_->meeting().all_or_none([&] { rehearsal_ = std::make_unique<Rehearsal>(group_->rank(), group_->size()); });
+      shared_records_(group->meeting(), sizeof(SharedRecord) * kCallClasses * static_cast<size_t>(group->size()),
+                      "the memory of the tuner") {
+  group_->meeting().all_or_none([&] { result_check_ = std::make_unique<ResultCheck>(group_->rank(), group_->size()); });
   share_settings();
 }
 
@@ -125,26 +125,27 @@ void Tuner::run(const cc_cuda_call& call) {
   compete(call, of, open.get());
 }
 
-void Tuner::open_contest(const cc_cuda_call& call, CallClass of, Open* open) {
+void Tuner::open_trials(const cc_cuda_call& call, CallClass of, Open* open) {
   open->measured = call;
   if (rival_) open->ways.push_back(Way::kRival);
   for (const Way way : group_->ways_of(call)) open->ways.push_back(way);
-  if (open->ways.size() > 1) open->contest.emplace(settings_.plan, open->ways.size(), ballots(of), group_->rank());
+  if (open->ways.size() > 1)
+    open->trials.emplace(settings_.plan, open->ways.size(), shared_records(of), group_->rank());
 }
 
 void Tuner::compete(const cc_cuda_call& call, CallClass of, Open* open) {
   if (!open->measured) {
     if (open->calls++ < settings_.plan.warmup || !can_compare(call.dtype)) return carry_out(call, fallback(call));
-    open_contest(call, of, open);
+    open_trials(call, of, open);
   }
   // Times of different sizes say nothing about candidates.
-  if (!open->contest || !same_kind(call, *open->measured)) return carry_out(call, fallback(call));
+  if (!open->trials || !same_kind(call, *open->measured)) return carry_out(call, fallback(call));
   const RelaxedCapture relaxed;  // events; another thread may be capturing
   const int64_t begin = now_ns();
-  const Contest::Turn turn = open->contest->next(
+  const Trials::Turn turn = open->trials->next(
       [&](Record* record) {
         if (!open->timed.collect(record)) return false;
-        rehearsal_->read(of, record);
+        result_check_->read(of, record);
         return true;
       },
       [&](size_t rank) { wait_for(static_cast<int>(rank), text_of(of), begin); });
@@ -154,11 +155,11 @@ void Tuner::compete(const cc_cuda_call& call, CallClass of, Open* open) {
   carry_out(call, open->ways[turn.verdict->winner]);
 }
 
-void Tuner::try_out(const cc_cuda_call& call, CallClass of, const Contest::Turn& turn, Open* open) {
+void Tuner::try_out(const cc_cuda_call& call, CallClass of, const Trials::Turn& turn, Open* open) {
   const auto stream = static_cast<cudaStream_t>(call.stream);
   if (turn.number == 0) {
-    rehearsal_->queue(call, of, open->ways.size(),
-                      [&](const cc_cuda_call& one, size_t candidate) { carry_out(one, open->ways[candidate]); });
+    result_check_->queue(call, of, open->ways.size(),
+                         [&](const cc_cuda_call& one, size_t candidate) { carry_out(one, open->ways[candidate]); });
   }
   open->timed.begin(turn.step.candidate, turn.step.round, stream);
   carry_out(call, open->ways[turn.step.candidate]);
@@ -216,9 +217,10 @@ std::string Tuner::summary() const {
   return text;
 }
 
-std::vector<Ballot*> Tuner::ballots(CallClass of) const {
-  auto* const first = static_cast<Ballot*>(ballots_.get()) + static_cast<ptrdiff_t>(of.index()) * group_->size();
-  std::vector<Ballot*> all;
+std::vector<SharedRecord*> Tuner::shared_records(CallClass of) const {
+  auto* const first =
+      static_cast<SharedRecord*>(shared_records_.get()) + static_cast<ptrdiff_t>(of.index()) * group_->size();
+  std::vector<SharedRecord*> all;
   for (int rank = 0; rank < group_->size(); ++rank) all.push_back(first + rank);
   return all;
 }

@@ -12,14 +12,14 @@
 #include "collective_core/collective_core_cuda_tuning.h"
 #include "group.h"
 #include "memory/board.h"
-#include "tuning/ballot.h"
 #include "tuning/call_class.h"
 #include "tuning/competition.h"
-#include "tuning/contest.h"
 #include "tuning/kept_choices.h"
-#include "tuning/rehearsal.h"
+#include "tuning/result_check.h"
 #include "tuning/settings.h"
+#include "tuning/shared_record.h"
 #include "tuning/timed_calls.h"
+#include "tuning/trials.h"
 #include "tuning/way.h"
 
 namespace ccore_cuda {
@@ -48,7 +48,7 @@ class Tuner {
     uint32_t calls = 0;  // until the measured kind of call is known
     std::optional<cc_cuda_call> measured;
     std::vector<Way> ways;  // the candidates
-    std::optional<Contest> contest;
+    std::optional<Trials> trials;
     TimedCalls timed;
   };
 
@@ -57,20 +57,20 @@ class Tuner {
   CallClass class_of_call(const cc_cuda_call& call) const;
   Way fallback(const cc_cuda_call& call) const;
   void compete(const cc_cuda_call& call, CallClass of, Open* open);
-  void open_contest(const cc_cuda_call& call, CallClass of, Open* open);
-  void try_out(const cc_cuda_call& call, CallClass of, const Contest::Turn& turn, Open* open);
+  void open_trials(const cc_cuda_call& call, CallClass of, Open* open);
+  void try_out(const cc_cuda_call& call, CallClass of, const Trials::Turn& turn, Open* open);
   void settle(CallClass of, const Verdict& verdict, const std::vector<Way>& ways);
   void wait_for(int rank, const std::string& what, int64_t begin_ns) const;
   void choose(CallClass of, Way way, double us, double first_us, bool kept);
   void carry_out(const cc_cuda_call& call, Way way);
   std::string name_of(Way way) const;
-  std::vector<Ballot*> ballots(CallClass of) const;
+  std::vector<SharedRecord*> shared_records(CallClass of) const;
 
   Group* const group_;
   const std::optional<Rival> rival_;
   TuningSettings settings_{};
-  SharedMapping ballots_;
-  std::unique_ptr<Rehearsal> rehearsal_;
+  SharedMapping shared_records_;
+  std::unique_ptr<ResultCheck> result_check_;
   std::unique_ptr<KeptChoices> kept_;  // of rank 0, if choices are kept
   std::array<std::atomic<uint8_t>, kCallClasses> choices_{};  // 1 + the way; 0: none yet
   std::mutex mutex_;  // of what is open

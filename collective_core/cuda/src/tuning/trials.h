@@ -1,4 +1,4 @@
-// One rank's part in the competition for one class of calls, without CUDA.
+// One rank's trials of the candidates for one class of calls, without CUDA.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "tuning/ballot.h"
 #include "tuning/competition.h"
+#include "tuning/shared_record.h"
 
 namespace ccore_cuda {
 
-class Contest {
+class Trials {
  public:
   struct Turn {
     uint32_t number;                  // of the call
@@ -20,9 +20,12 @@ class Contest {
     std::optional<Verdict> verdict;  // the same on all ranks before the same call
   };
 
-  // ballots: of all ranks, for this class.
-  Contest(const Plan& plan, size_t candidates, std::vector<Ballot*> ballots, int rank)
-      : plan_(plan), candidates_(candidates), ballots_(std::move(ballots)), own_(ballots_[static_cast<size_t>(rank)]) {}
+  // shared_records: of all ranks, for this class.
+  Trials(const Plan& plan, size_t candidates, std::vector<SharedRecord*> shared_records, int rank)
+      : plan_(plan),
+        candidates_(candidates),
+        shared_records_(std::move(shared_records)),
+        own_(shared_records_[static_cast<size_t>(rank)]) {}
 
   // Before each call. collect(record) fills the record of this rank and returns whether it is complete; it is called
   // after the last trial, until it is. patience: as for records_at().
@@ -36,7 +39,7 @@ class Contest {
     own_->begin(number);
     Turn turn{number, step_of(plan_, candidates_, number), std::nullopt};
     if (turn.step.kind == Step::Kind::kBoundary) {
-      const auto records = records_at(ballots_, number, plan_.margin, patience);
+      const auto records = records_at(shared_records_, number, plan_.margin, patience);
       if (records) turn.verdict = decide(*records, candidates_, plan_.rounds);
     }
     return turn;
@@ -45,8 +48,8 @@ class Contest {
  private:
   const Plan plan_;
   const size_t candidates_;
-  const std::vector<Ballot*> ballots_;
-  Ballot* const own_;
+  const std::vector<SharedRecord*> shared_records_;
+  SharedRecord* const own_;
   uint32_t number_ = 0;
   Record record_;
   bool posted_ = false;

@@ -15,7 +15,7 @@
 namespace ccore_cuda {
 
 // Of one rank and class. Memory of zeros is an empty one.
-struct Ballot {
+struct SharedRecord {
   std::atomic<uint32_t> begun;  // calls that the rank has begun
   std::atomic<uint32_t> posted_by;  // the number of calls begun when the record was there; 0: it is not
   Record record;
@@ -31,18 +31,18 @@ struct Ballot {
 // The records of all ranks at the boundary before call `number`; nothing if one had not posted a margin earlier.
 // patience(rank) returns after a moment, or throws to give up waiting for a rank.
 template <typename Patience>
-std::optional<std::vector<Record>> records_at(const std::vector<Ballot*>& ballots, uint32_t number, uint32_t margin,
-                                              Patience patience) {
+std::optional<std::vector<Record>> records_at(const std::vector<SharedRecord*>& shared_records, uint32_t number,
+                                              uint32_t margin, Patience patience) {
   const uint32_t before = number - margin + 1;
   bool all = true;
-  for (size_t rank = 0; rank < ballots.size(); ++rank) {
-    while (ballots[rank]->begun.load(std::memory_order_acquire) < before) patience(rank);
-    const uint32_t posted_by = ballots[rank]->posted_by.load(std::memory_order_acquire);
+  for (size_t rank = 0; rank < shared_records.size(); ++rank) {
+    while (shared_records[rank]->begun.load(std::memory_order_acquire) < before) patience(rank);
+    const uint32_t posted_by = shared_records[rank]->posted_by.load(std::memory_order_acquire);
     all = all && posted_by != 0 && posted_by <= before;
   }
   if (!all) return std::nullopt;
   std::vector<Record> records;
-  for (const Ballot* ballot : ballots) records.push_back(ballot->record);
+  for (const SharedRecord* shared_record : shared_records) records.push_back(shared_record->record);
   return records;
 }
 

@@ -14,15 +14,15 @@
 
 namespace ccore_cuda {
 
-class Rehearsal {
+class ResultCheck {
  public:
   using CarryOut = std::function<void(const cc_cuda_call& call, size_t candidate)>;
 
   // Allocates memory on the GPU: later an allocation might wait for kernels that wait for peers.
-  Rehearsal(int rank, int ranks);
-  ~Rehearsal();
-  Rehearsal(const Rehearsal&) = delete;
-  Rehearsal& operator=(const Rehearsal&) = delete;
+  ResultCheck(int rank, int ranks);
+  ~ResultCheck();
+  ResultCheck(const ResultCheck&) = delete;
+  ResultCheck& operator=(const ResultCheck&) = delete;
 
   // Queues everything on the call's stream. The type must be one that can_compare() accepts.
   void queue(const cc_cuda_call& call, CallClass of, size_t candidates, const CarryOut& carry_out);
@@ -35,7 +35,7 @@ class Rehearsal {
   const int rank_, ranks_;
   DeviceMemoryBlock memory_;
   MappedHostMemory wrong_;  // a word for each class and candidate
-  cudaEvent_t free_ = nullptr;  // when the last rehearsal no longer uses the memory
+  cudaEvent_t free_ = nullptr;  // when the last check no longer uses the memory
 };
 
 }  // namespace ccore_cuda

@@ -1,4 +1,4 @@
-#include "tuning/rehearsal.h"
+#include "tuning/result_check.h"
 
 #include <algorithm>
 
@@ -23,18 +23,18 @@ bool rounds(const cc_cuda_call& call) {
 
 }  // namespace
 
-Rehearsal::Rehearsal(int rank, int ranks) : rank_(rank), ranks_(ranks), memory_(3 * kBytes), wrong_(kWrongBytes) {
+ResultCheck::ResultCheck(int rank, int ranks) : rank_(rank), ranks_(ranks), memory_(3 * kBytes), wrong_(kWrongBytes) {
   load_compare_kernels();
   check(cudaEventCreateWithFlags(&free_, cudaEventDisableTiming), "making an event");
 }
 
-Rehearsal::~Rehearsal() { cudaEventDestroy(free_); }
+ResultCheck::~ResultCheck() { cudaEventDestroy(free_); }
 
-uint32_t* Rehearsal::words_of(CallClass of, void* begin) const {
+uint32_t* ResultCheck::words_of(CallClass of, void* begin) const {
   return static_cast<uint32_t*>(begin) + static_cast<size_t>(of.index()) * kMostCandidates;
 }
 
-void Rehearsal::queue(const cc_cuda_call& call, CallClass of, size_t candidates, const CarryOut& carry_out) {
+void ResultCheck::queue(const cc_cuda_call& call, CallClass of, size_t candidates, const CarryOut& carry_out) {
   const auto stream = static_cast<cudaStream_t>(call.stream);
   const size_t element = cc_dtype_size(call.dtype);
   const auto ranks = static_cast<size_t>(ranks_);
@@ -64,7 +64,7 @@ void Rehearsal::queue(const cc_cuda_call& call, CallClass of, size_t candidates,
   check(cudaEventRecord(free_, stream), "recording the end of an operation");
 }
 
-void Rehearsal::read(CallClass of, Record* record) const {
+void ResultCheck::read(CallClass of, Record* record) const {
   const volatile uint32_t* const words = words_of(of, wrong_.host<void>());
   for (size_t candidate = 0; candidate < kMostCandidates; ++candidate) record->wrong[candidate] = words[candidate] != 0;
 }
