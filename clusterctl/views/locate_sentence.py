@@ -134,8 +134,8 @@ def _named(found: Locate) -> Iterator[str]:
 def _leave_out(found: Locate) -> Iterator[str]:
     nodes = results.named_nodes(found)
     if nodes and len(nodes) < found.nodes - 1:
-        folded = nodeset.fold(nodes)
-        yield f"to leave {'it' if len(nodes) == 1 else 'them'} out: --limit '!{folded}'"
+        others = nodeset.fold(f"!{name}" for name in nodes)
+        yield f"to leave {'it' if len(nodes) == 1 else 'them'} out: --limit '{others}'"
 
 
 def _inconclusive(found: Locate) -> str:

@@ -15,6 +15,7 @@ from clusterctl.documents.locate import EndsDiffer, LocateStatus, SuspectStatus
 from clusterctl.results import locate as results
 from clusterctl.trust.dead_pairs import PairEnd, judge
 from clusterctl.trust.health import FleetHealth
+from clusterctl.views import locate
 from clusterctl.workloads.locate.fleet import RankFleet
 
 
@@ -84,6 +85,14 @@ def test_the_sentence_says_what_to_look_at_or_what_would_decide_it(found, said, 
     assert re.fullmatch(said, first), first
     drawn = page(found)
     assert first.replace("'", "&#39;") in drawn and word in drawn
+
+
+def test_the_limit_of_the_sentence_leaves_out_each_named_node():
+    """``!alpha,beta7`` would select beta7."""
+    found = document(6, bad={(2, 0): 0.3})
+    slow = [found.suspects[0].model_copy(update={"nodes": (name,)}) for name in ("alpha", "beta7")]
+    sentence = locate.view(found.model_copy(update={"suspects": tuple(slow)})).sentence
+    assert sentence.endswith("; to leave them out: --limit '!alpha,!beta7'")
 
 
 def test_tiles_have_names_instead_of_counts():
