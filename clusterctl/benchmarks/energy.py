@@ -11,6 +11,10 @@ NOT_READ = "the measured program does not read NVML's energy counter"
 LEAST_S = 1.0
 """The shortest measurement that has an energy: drivers update the counter about every 0.1 s."""
 _MOST = 1 << 63
+_MOST_W = 10_000.0
+"""More than any GPU draws; a counter that grows faster is wrong."""
+_MOST_PER_UNIT = 1e9
+"""The most joules per byte or step, so that those per GB stay within the bound of results (1e18)."""
 _MOST_CHARACTERS = 200
 
 
@@ -47,21 +51,26 @@ def of_report(report: object) -> GpuEnergy | str:
             f"the measured part took {found.elapsed_s:.1f} s, and the energy counter needs {LEAST_S:g} s; "
             "raise --iters"
         )
+    if found.joules > _MOST_W * found.elapsed_s:
+        return f"the energy counter of a GPU grew by {found.joules / found.elapsed_s:.4g} W, which no GPU draws"
     return found
 
 
-def per_unit(ranks: Sequence[GpuEnergy | str]) -> float | str:
-    """Return the joules of all GPUs per byte or step, or why they are not available."""
+def per_unit(ranks: Sequence[GpuEnergy | str], np: int) -> float | str:
+    """Return the joules of the GPUs of ``np`` ranks per byte or step, or why they are not available."""
     found = [one for one in ranks if isinstance(one, GpuEnergy)]
     if len(found) < len(ranks) or not found:
         return next((one for one in ranks if isinstance(one, str)), NOT_READ)
+    if len(found) < np:
+        return f"only {len(found)} of {np} ranks reported their energy"
     if len({one.work for one in found}) > 1:
         return "the ranks report different numbers of bytes or steps"
     gpus: dict[str, float] = {}
     for one in found:
         # Ranks that share a GPU read the same counter.
         gpus[one.gpu] = max(one.joules, gpus.get(one.gpu, 0.0))
-    return sum(gpus.values()) / found[0].work
+    spent = sum(gpus.values()) / found[0].work
+    return spent if spent <= _MOST_PER_UNIT else "the ranks report too few bytes or steps"
 
 
 def _number(value: object) -> float:

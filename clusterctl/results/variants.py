@@ -303,7 +303,7 @@ def _energy(runs: Sequence[Measured]) -> tuple[Energy, ...]:
 
 def _of_repeats(np: int, per: Literal["step", "GB"], repeats: Sequence[Sequence[GpuEnergy | str]]) -> Energy:
     """Return the energy over the repeats, each with the reports of all ranks; ``np`` 0: no rank reported."""
-    units = [energy.per_unit(one) for one in repeats]
+    units = [energy.per_unit(one, np) for one in repeats]
     reason = next((one for one in units if isinstance(one, str)), None)
     if reason is not None:
         return Energy(np=np, per=per, joules=None, reason=reason)

@@ -37,7 +37,7 @@ def test_texts_of_ranks_are_bounded():
 
 def test_ranks_on_one_gpu_count_it_once():
     found = [of("GPU-a", 800.0), of("GPU-a", 790.0), of("GPU-b", 700.0)]
-    assert energy.per_unit(found) == 15.0
+    assert energy.per_unit(found, 3) == 15.0
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,14 @@ def test_ranks_on_one_gpu_count_it_once():
             [of("GPU-a", 800.0), of("GPU-b", 800.0, 99.0)],
             "the ranks report different numbers of bytes or steps",
         ),
+        ([of("GPU-a", 800.0)], "only 1 of 2 ranks reported their energy"),
+        ([of("GPU-a", 800.0, 5e-324), of("GPU-b", 800.0, 5e-324)], "the ranks report too few bytes or steps"),
     ],
 )
 def test_one_rank_without_energy_leaves_no_figure(ranks, reason):
-    assert energy.per_unit(ranks) == reason
+    assert energy.per_unit(ranks, 2) == reason
+
+
+def test_a_counter_that_grows_faster_than_any_gpu_draws_is_named():
+    said = energy.of_report({**REPORT, "after_mj": 1 << 62})
+    assert said == "the energy counter of a GPU grew by 2.306e+15 W, which no GPU draws"
