@@ -88,8 +88,8 @@ def _doubtful(proof: Proof) -> Iterator[str]:
 
 def _not_judged(proof: Proof) -> Iterator[str]:
     found = proof.baseline
-    if found is None:
-        yield "no efficiency was measured, so --min-efficiency judged nothing; add 1 to --scaling"
+    if found is None or found.verdict == "ok":
+        yield "no efficiency was measured, so --min-efficiency judged nothing; it compares one rank with more ranks"
         return
     yield f"the baseline {found.name} judged none of {counted(found.figures, 'figure')}"
     yield found.reason or ""

@@ -114,6 +114,15 @@ def swept(**proof: Any) -> dict[str, Any]:
             "check shows the nodes"),
             "unsure (doubtful)",
         ),
+        (
+            trained(None, min_efficiency=0.85, baseline={
+                "name": "b", "verdict": "ok", "reason": None, "hint": None, "judged": 1, "figures": 1,
+                "too_noisy": [], "below": [],
+            }) | {"status": "not-judged"},
+            ("unsure (not judged): no efficiency was measured, so --min-efficiency judged nothing; it compares one "
+            "rank with more ranks"),
+            "unsure (not judged)",
+        ),
     ],
 )  # fmt: skip
 def test_the_first_line_says_what_follows(document: dict[str, Any], said: str, word: str) -> None:
