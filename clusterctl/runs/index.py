@@ -49,6 +49,10 @@ class _Unusable(Exception):
     """Say why an index cannot be used."""
 
 
+class _AnotherProgramsError(Exception):
+    """Report a database that another program made: it is not replaced."""
+
+
 def find(
     root: Path, ids: Sequence[str], most: int | None = None, fits: Callable[[ListedRun], bool] | None = None
 ) -> IndexedRuns:
@@ -67,6 +71,8 @@ def find(
             entry = _known(connection, stamp, root / run)
             if entry is None:
                 entry = outcome.listed(RunDir(root / run))
+                if not os.path.lexists(root / run):
+                    continue  # removed since its name was read
                 if is_settled and entry.outcome not in (RunOutcome.RUNNING, RunOutcome.UNREADABLE):
                     text = json.dumps(entry.model_dump(mode="json", exclude={"folder"}))
                     fresh.append((run, stamp, text))
@@ -120,6 +126,8 @@ def _opened(path: Path) -> tuple[sqlite3.Connection | None, str]:
     for is_second in (False, True):
         try:
             return _connected(path), note
+        except _AnotherProgramsError:
+            return None, f"{path} is not used, and the run folders are read: another program made it"
         except (_Unusable, sqlite3.DatabaseError) as error:
             if is_second or isinstance(error, sqlite3.OperationalError):
                 break  # another process has locked it, or it cannot be read
@@ -136,7 +144,7 @@ def _opened(path: Path) -> tuple[sqlite3.Connection | None, str]:
 
 
 def _connected(path: Path) -> sqlite3.Connection:
-    """Return a connection to an index; raise _Unusable, sqlite3.Error or OSError."""
+    """Return a connection to an index; raise _Unusable, _AnotherProgramsError, sqlite3.Error or OSError."""
     with contextlib.suppress(FileExistsError):
         # Created here because SQLite would apply the umask; its journal copies this file's mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -150,14 +158,13 @@ def _connected(path: Path) -> sqlite3.Connection:
                 f"BEGIN IMMEDIATE; {_SCHEMA}; PRAGMA application_id = {APPLICATION_ID}; "
                 f"PRAGMA user_version = {VERSION}; COMMIT;"
             )
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            raise _AnotherProgramsError
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version != VERSION:
             raise _Unusable(f"another version of clusterctl made it (schema {version}, not {VERSION})")
-        owner = connection.execute("PRAGMA application_id").fetchone()[0]
         # A view with this name could be endlessly recursive.
-        if owner != APPLICATION_ID or connection.execute("SELECT sql FROM sqlite_master").fetchall() != [
-            (_SCHEMA,)
-        ]:
+        if connection.execute("SELECT sql FROM sqlite_master").fetchall() != [(_SCHEMA,)]:
             raise _Unusable("it is not an index of runs")
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise _Unusable("it is damaged")

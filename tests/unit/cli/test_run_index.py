@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -129,6 +130,19 @@ def test_a_removed_run_is_not_listed_and_leaves_the_index(root: Path) -> None:
         assert rows.execute("SELECT run FROM runs").fetchall() == [(BENCH,)]
 
 
+def test_a_run_that_is_removed_while_it_is_read_is_not_listed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listed(run: RunDir) -> ListedRun:
+        if run.id == CHECK:
+            shutil.rmtree(run.path)
+        return reading(run)
+
+    reading = outcome.listed
+    monkeypatch.setattr(outcome, "listed", listed)
+    assert [one.run for one in find(root).entries] == [BENCH]
+
+
 def _newer(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -140,12 +154,6 @@ def _endless_view(path: Path) -> None:
             "DROP TABLE runs; CREATE VIEW runs AS WITH RECURSIVE c(run) AS (SELECT 1 UNION ALL SELECT run + 1 FROM c) "
             "SELECT run, run stamp, run entry FROM c;"
         )
-
-
-def _another_program(path: Path) -> None:
-    path.unlink()
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE bookmarks (url TEXT)")
 
 
 def _overwritten(path: Path) -> None:
@@ -166,7 +174,6 @@ def _replaced(make: Callable[[Path], object]) -> Callable[[Path], None]:
     [
         (_newer, "another version of clusterctl made it (schema 99, not 1)"),
         (_endless_view, "it is not an index of runs"),
-        (_another_program, "another version of clusterctl made it (schema 0, not 1)"),
         (_overwritten, "it is damaged"),
         (lambda path: path.write_bytes(b"x" * 5000), "it is damaged"),
         (lambda path: path.write_bytes(path.read_bytes()[:700]), "it is damaged"),
@@ -200,6 +207,15 @@ def test_a_directory_in_the_place_of_the_index_is_named_and_left(root: Path) -> 
     (root / index.FILE).mkdir()
     found = find(root)
     assert len(found.entries) == 2 and "is not used, and the run folders are read" in found.note
+
+
+def test_a_database_of_another_program_is_named_and_left(root: Path) -> None:
+    with sqlite3.connect(root / index.FILE) as connection:
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    content = (root / index.FILE).read_bytes()
+    found = find(root)
+    assert len(found.entries) == 2 and found.note.endswith("the run folders are read: another program made it")
+    assert (root / index.FILE).read_bytes() == content
 
 
 def test_an_index_in_use_elsewhere_is_not_waited_for_long(
