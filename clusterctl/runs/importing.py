@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -14,6 +15,9 @@ from clusterctl.documents.runs import RunOutcome
 from clusterctl.errors import ResultError
 from clusterctl.rundir import RunDir, own_file
 from clusterctl.runs import outcome
+
+_MOST_NESTED = 32
+"""Commands nest two directories in a run folder."""
 
 
 def run_folders(place: Path) -> Iterator[Path]:
@@ -41,8 +45,7 @@ def take(folder: Path, root: Path) -> bool:
         root.mkdir(parents=True, exist_ok=True)
         copy = Path(tempfile.mkdtemp(prefix=".import.", dir=root))
         try:
-            shutil.copytree(folder, copy, ignore=_not_plain, copy_function=_copied, dirs_exist_ok=True)
-            copy.chmod(0o700)
+            _copy(folder, copy)
             copy.rename(target)
         except BaseException:
             shutil.rmtree(copy, ignore_errors=True)
@@ -50,15 +53,32 @@ def take(folder: Path, root: Path) -> bool:
     return True
 
 
-def _not_plain(folder: str, names: list[str]) -> list[str]:
-    modes = ((name, os.lstat(os.path.join(folder, name)).st_mode) for name in names)  # noqa: PTH118
-    return [name for name, mode in modes if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))]
+def _copy(source: Path, target: Path, depth: int = 0) -> None:
+    """Copy the regular files and directories of a directory, readable by this user only; raise ResultError."""
+    if depth > _MOST_NESTED:
+        raise ResultError(f"{source}: expected at most {_MOST_NESTED} nested directories in a run folder")
+    with _readable(source), os.scandir(source) as found:
+        entries = [(one.name, one.stat(follow_symlinks=False).st_mode) for one in found]
+    for name, mode in entries:
+        if stat.S_ISDIR(mode):
+            (target / name).mkdir(mode=0o700)
+            _copy(source / name, target / name, depth + 1)
+        elif stat.S_ISREG(mode):
+            _copy_file(source / name, target / name)
 
 
-def _copied(source: str, target: str) -> str:
-    """Copy the content of a regular file, readable by this user only."""
-    opened = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(opened, "rb") as content, Path(target).open("xb") as copy:
+def _copy_file(source: Path, target: Path) -> None:
+    with _readable(source):
+        opened = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(opened, "rb") as content, target.open("xb") as copy:
         os.fchmod(copy.fileno(), 0o600)
         shutil.copyfileobj(content, copy)
-    return target
+
+
+@contextlib.contextmanager
+def _readable(source: Path) -> Iterator[None]:
+    """Turn an OSError in the block into a ResultError: the copy's own errors are those of this machine's disk."""
+    try:
+        yield
+    except OSError as error:
+        raise ResultError(f"{source}: {error.strerror}") from error

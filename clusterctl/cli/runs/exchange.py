@@ -51,7 +51,7 @@ def export(
     if as_json and kind not in (None, Format.json):
         raise UsageError("--json cannot be combined with another --format", hint="leave one of them out")
     report_files.refuse_unwritable(output)
-    entries = found(filters, filters.ids(["bench"], runs), runs, filters.newest).entries
+    entries = found(filters, filters.ids(["bench"], runs, "results"), runs, filters.newest).entries
     text = _rendered(entries, kind or Format.json)
     if output is None:
         console.data(text.replace("\r\n", "\n"))  # CSV has \r\n; on stdout, lines end with \n
@@ -73,7 +73,7 @@ def _rendered(entries: Sequence[ListedRun], kind: Format) -> str:
 
 
 def _readable(entries: Sequence[ListedRun], make: Callable[[Record], T]) -> list[T]:
-    """Return what is made of each run that has a result; a damaged run is left out with a warning."""
+    """Return what is made of each run; a damaged run is left out with a warning."""
     from clusterctl.results import folders
     from clusterctl.results.damage import read_as_stored
 
@@ -81,9 +81,8 @@ def _readable(entries: Sequence[ListedRun], make: Callable[[Record], T]) -> list
     for one in entries:
         folder = Path(one.folder)
         try:
-            if (folder / "results.json").is_file():
-                with read_as_stored(one.run, folder):
-                    made.append(make(folders.read(folder)))
+            with read_as_stored(one.run, folder):
+                made.append(make(folders.read(folder)))
         except (ResultError, OSError) as error:
             console.talk(f"warning: left out: {error}")
     return made

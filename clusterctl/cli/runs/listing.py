@@ -52,8 +52,11 @@ class Filters:
         int | None, typer.Option("--newest", min=1, metavar="N", help="Only the newest N runs.")
     ] = None
 
-    def ids(self, verbs: list[str] | None, runs: Path | None) -> list[str]:
-        """Return the ids of the runs of these commands that began late enough; raise UsageError for a bad filter."""
+    def ids(self, verbs: list[str] | None, runs: Path | None, stage: str | None = None) -> list[str]:
+        """Return the ids of the runs of these commands that began late enough, and have the file of ``stage``.
+
+        Raise UsageError for a bad filter.
+        """
         from clusterctl.cli import times
         from clusterctl.documents.runs import RunOutcome
 
@@ -61,7 +64,7 @@ class Filters:
         if self.status is not None and self.status not in known:
             raise UsageError(f"unknown status {self.status!r}", hint=did_you_mean(self.status, known))
         moment = times.since(self.since) if self.since is not None else ""
-        return [one for one in chosen(verbs, runs) if not moment or began(one) >= moment]
+        return [one for one in chosen(verbs, runs, stage) if not moment or began(one) >= moment]
 
     def fits(self, one: ListedRun) -> bool:
         """Return whether a run has the benchmark, the library and the outcome."""
@@ -78,7 +81,7 @@ class Filters:
         return not (self.benchmark is self.library is self.status is None)
 
 
-def chosen(verbs: list[str] | None, runs: Path | None) -> list[str]:
+def chosen(verbs: list[str] | None, runs: Path | None, stage: str | None = None) -> list[str]:
     """Return the ids of the runs of these commands, newest first; raise UsageError for an unknown command."""
     from clusterctl import run_ids, rundir
     from clusterctl.runs.outcome import VERBS
@@ -86,7 +89,7 @@ def chosen(verbs: list[str] | None, runs: Path | None) -> list[str]:
     for verb in verbs or ():
         if verb not in VERBS:
             raise UsageError(f"unknown command {verb!r}", hint=did_you_mean(verb, VERBS))
-    return [one for one in rundir.ids(runs) if not verbs or run_ids.verb_of(one) in verbs]
+    return [one for one in rundir.ids(runs, stage=stage) if not verbs or run_ids.verb_of(one) in verbs]
 
 
 def found(filters: Filters, ids: list[str], runs: Path | None, most: int | None) -> IndexedRuns:

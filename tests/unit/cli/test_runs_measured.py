@@ -108,6 +108,12 @@ def test_export_goes_to_a_file_or_to_stdout(runs, capsys, tmp_path):
     assert call(capsys, "export", "--format", "junit")[1].startswith("<?xml")
 
 
+def test_the_newest_of_an_export_are_those_with_a_result(runs, capsys):
+    RunDir(runs / "20261130T000000Z-bench-0001").path.mkdir()
+    (one,) = json.loads(call(capsys, "export", "--newest", "1")[1])["runs"]
+    assert one["run"] == OTHER
+
+
 def folder_of(record, root):
     """Write a run folder as bench leaves it."""
     run = RunDir(root / record.summary.run)
@@ -130,6 +136,20 @@ def test_run_folders_are_copied_once_and_whole(runs, capsys, tmp_path):
     assert modes == {0o700, 0o600}
     code, _, err = call(capsys, "import", str(runs / SWEEP), "--runs", str(to))
     assert code == 0 and "0 runs imported, 1 run already there" in err
+
+
+def test_an_import_makes_directories_writable_and_refuses_endless_ones(runs, capsys, tmp_path):
+    (runs / SWEEP / "logs").mkdir(mode=0o500)
+    deep = runs / OTHER
+    for _ in range(400):
+        deep /= "a"
+        deep.mkdir()
+    to = tmp_path / "to"
+    code, _, err = call(capsys, "import", str(runs), "--runs", str(to))
+    assert code == 1 and "2 runs imported" in err
+    assert f"not imported: {runs / OTHER}" in err and "at most 32 nested directories" in err
+    assert (to / SWEEP / "logs").stat().st_mode & 0o777 == 0o700
+    assert OTHER not in os.listdir(to) and len(os.listdir(to)) == 2
 
 
 def test_an_import_copies_neither_links_nor_devices_nor_a_run_in_progress(runs, capsys, tmp_path):
