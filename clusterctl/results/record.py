@@ -57,6 +57,14 @@ class Summary:
             return "no rank started"
         return f"{counted(self.np, 'rank')} on {counted(self.nodes or 0, 'node')}"
 
+    @property
+    def best(self) -> str:
+        """The main figure with its unit: ``355.5 GB/s``; ``-`` without one."""
+        if self.figure is None:
+            return "-"
+        digits = 2 if self.figure < 10 else 1 if self.figure < 10_000 else 0
+        return f"{self.figure:.{digits}f} {self.unit}"
+
 
 @dataclass(frozen=True)
 class Record:

@@ -197,10 +197,11 @@ def _bench(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     record = folders.read(run.path)
     summary = record.summary
     ranks = "" if summary.np is None else f" on {counted(summary.np, 'rank')}"
-    figure = "" if summary.figure is None else f", {summary.figure:.4g} {summary.unit}"
+    library = f" ({summary.library})" if summary.library else ""
+    figure = "" if summary.figure is None else f", {summary.best}"
     kinds = {fault.kind for fault in record.result.proof.failures or ()}
     word = RunOutcome.INTERRUPTED if FaultKind.INTERRUPTED in kinds else RunOutcome(summary.status)
-    return RunEnd(word, f"{summary.benchmark}{ranks}{figure}", summary.benchmark, summary.library)
+    return RunEnd(word, f"{summary.benchmark}{library}{ranks}{figure}", summary.benchmark, summary.library)
 
 
 def _preflight(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:

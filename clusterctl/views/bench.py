@@ -24,7 +24,6 @@ from clusterctl.inventory import nodeset
 from clusterctl.report import csv, junit, prometheus
 from clusterctl.report.scale import duration
 from clusterctl.report.text import trust as trust_lines
-from clusterctl.report.text.runs import figure
 from clusterctl.report.text.table import size
 from clusterctl.report.view import Block, Case, CaseEnd, Metric, Suite, Tile, Tone, View
 from clusterctl.results.record import Record, Summary, key_text
@@ -316,7 +315,7 @@ def _cases(record: Record) -> Iterator[Case]:
     if proof.failures:
         return
     if summary.status == "ok":
-        told = f"best: {figure(summary)} on {summary.hardware or 'unknown hardware'}"
+        told = f"best: {summary.best} on {summary.hardware or 'unknown hardware'}"
         yield Case(what, told="\n".join([told, *_energy(record.result).lines]))
     else:
         # The faults of its hardware, and the baseline that it missed.

@@ -1,4 +1,4 @@
-"""What lists and exports show of a benchmark."""
+"""What exports have of a benchmark."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ from clusterctl.text.foreign import json_value
 def _columns(run: Summary) -> dict[str, Any]:
     key = None if run.key is None else json_value(run.key)
     return {**asdict(run), "versions": list(run.versions), "key": key}
-
-
-def figure(run: Summary) -> str:
-    """Return a run's main figure with its unit: ``355.5 GB/s``."""
-    if run.figure is None:
-        return "-"
-    digits = 2 if run.figure < 10 else 1 if run.figure < 10_000 else 0
-    return f"{run.figure:.{digits}f} {run.unit}"
 
 
 def exported(record: Record) -> ExportedRun:

@@ -47,7 +47,7 @@ def test_filters_choose_runs_by_what_they_measured(runs, capsys):
     assert chosen("--library", "gloo") == chosen("--status", "failed") == chosen("--library", "ncc") == []
     (one,) = json.loads(call(capsys, "list", "--benchmark", "resnet50", "--json")[1])["runs"]
     assert (one["benchmark"], one["library"], one["detail"]) == (
-        "resnet50", "nccl", "resnet50 on 32 ranks, 8.056e+04 images/s"
+        "resnet50", "nccl", "resnet50 (nccl) on 32 ranks, 80563 images/s"
     )  # fmt: skip
 
 
