@@ -185,6 +185,8 @@ def _hint(error: Any) -> str | None:
         near = closest(refused[1], re.findall(r"'([^']*)'", refused[2]), most=1)
         return f"did you mean {near[0]}?" if near else None
     if unknown is None and error.message.startswith("No such command") and "Did you" not in error.message:
+        if error.message == "No such command 'results'." and context.parent is None:
+            return "its commands are in 'runs': clusterctl runs -h"
         return f"choose from: {', '.join(context.command.list_commands(context))}"
     if unknown is None and error.message.startswith("Got unexpected extra argument"):
         return _inventory_apart(context)

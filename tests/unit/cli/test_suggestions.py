@@ -55,6 +55,7 @@ def test_requirements_are_named_with_dashes_or_underscores() -> None:
         ("bench --library ncll", "did you mean nccl?"),
         ("bench --launcher openpmi", "did you mean openmpi?"),
         ("render mpirun --slots 2 --collective AllReduc", "did you mean all_reduce or"),
+        ("results list", "hint: its commands are in 'runs': clusterctl runs -h"),
         ("runs list --status below_baseline", "did you mean below-baseline?"),
         ("accept --tier perf", "did you mean performance?"),
         ("inventory import x --from hostfil", "did you mean hostfile?"),
