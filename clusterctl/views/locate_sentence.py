@@ -9,7 +9,7 @@ from clusterctl.inventory import nodeset
 from clusterctl.results import locate as results
 from clusterctl.text.grouping import grouped
 from clusterctl.text.wording import counted, some
-from clusterctl.views import locate_cause
+from clusterctl.views import locate_cause, words
 from clusterctl.views.pair_matrix import speed
 
 _MOST_NAMED = 3
@@ -46,6 +46,7 @@ def sentence(found: Locate) -> str:
         if one.status is SuspectStatus.OPEN
     )
     again = f"; undecided: {some(list(open_), _MOST_NAMED)}: run locate again" if open_ else ""
+    again += "".join(f"; {one}" for one in words.doubts_of_locate(found))
     if found.nodes == 2 and found.rates:
         return (
             f"the link of the two nodes: {_span(found)}; with two nodes a slow link cannot be distinguished from a "

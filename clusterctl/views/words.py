@@ -5,16 +5,17 @@ This is the only place that maps statuses to these words. Documents keep their o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
 
 from clusterctl.documents.accept import AcceptStatus, RowStatus
 from clusterctl.documents.bench import BenchResult, BenchStatus
 from clusterctl.documents.check import Check
-from clusterctl.documents.kinds import ComparisonWord, VerdictStatus
+from clusterctl.documents.kinds import ComparisonWord, Effect, VerdictStatus
 from clusterctl.documents.locate import Locate, LocateStatus, SuspectStatus
 from clusterctl.documents.proof import Proof
+from clusterctl.inventory import nodeset
 from clusterctl.report.view import Tone
 from clusterctl.text.wording import counted
 from clusterctl.workloads.shared_gpu import TIME_SLICES
@@ -144,4 +145,19 @@ def of_locate(found: Locate) -> tuple[Word, str]:
     ends = [*(one.status for one in found.suspects), *(one.status for one in found.suspects_alone)]
     if SuspectStatus.OPEN in ends:
         return Word.UNSURE, "undecided"
+    if any(doubts_of_locate(found)):
+        return Word.UNSURE, "doubtful"
     return (Word.GOOD, "") if found.nodes > 2 else (Word.MEASURED, "")
+
+
+def doubts_of_locate(found: Locate) -> Iterator[str]:
+    """Yield why a run of ``locate`` that named nothing does not prove the nodes good."""
+    if found.health is not None and found.health.doubtful:
+        nodes = (one.node for one in found.health.events if one.effect is not Effect.NOTE)
+        yield f"the hardware reported faults on {nodeset.fold(dict.fromkeys(nodes))}"
+    if pairs := [one for one in found.ends_differ if one.at_fault is None]:
+        yield f"the two ends of {counted(len(pairs), 'pair')} report different rates"
+    if any(not one.named for one in found.held_back):
+        yield "equal CPU quotas held back every rank"
+    if found.gpus_not_measured:
+        yield f"the GPUs of {nodeset.fold(found.gpus_not_measured)} were not measured"

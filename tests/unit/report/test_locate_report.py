@@ -87,6 +87,23 @@ def test_the_sentence_says_what_to_look_at_or_what_would_decide_it(found, said, 
     assert first.replace("'", "&#39;") in drawn and word in drawn
 
 
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (document(6, health=FleetHealth({"n3": (CRC,), "n5": (CRC,)}, {})),
+         "the hardware reported faults on n[3,5]"),
+        (document(6).model_copy(update={"gpus_not_measured": ("n1", "n2")}),
+         "the GPUs of n[1-2] were not measured"),
+        (document(6).model_copy(update={"ends_differ": (
+            EndsDiffer(nodes=("n1", "n2"), place=0, interface=None, gbps=(1.0, 9.0), at_fault=None),)}),
+         "the two ends of 1 pair report different rates"),
+    ],
+)  # fmt: skip
+def test_a_run_that_named_nothing_is_not_good_if_its_rates_are_in_doubt(found, said):
+    view = locate.view(found)
+    assert view.word == "unsure (doubtful)" and view.sentence.endswith(f"in each direction; {said}")
+
+
 def test_the_limit_of_the_sentence_leaves_out_each_named_node():
     """``!alpha,beta7`` would select beta7."""
     found = document(6, bad={(2, 0): 0.3})
