@@ -52,7 +52,8 @@ def of_report(report: object) -> GpuEnergy | str:
             "raise --iters"
         )
     if found.joules > _MOST_W * found.elapsed_s:
-        return f"the energy counter of a GPU grew by {found.joules / found.elapsed_s:.4g} W, which no GPU draws"
+        watts = found.joules / found.elapsed_s
+        return f"the energy counter of a GPU grew by {watts:.4g} W, which no GPU draws"
     return found
 
 

@@ -214,7 +214,9 @@ def test_a_database_of_another_program_is_named_and_left(root: Path) -> None:
         connection.execute("CREATE TABLE bookmarks (url TEXT)")
     content = (root / index.FILE).read_bytes()
     found = find(root)
-    assert len(found.entries) == 2 and found.note.endswith("the run folders are read: another program made it")
+    assert len(found.entries) == 2 and found.note.endswith(
+        "the run folders are read: another program made it"
+    )
     assert (root / index.FILE).read_bytes() == content
 
 
