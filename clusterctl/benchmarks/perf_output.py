@@ -246,10 +246,14 @@ def _with_cut_rows(rows: list[Row], layout: Layout | None, text: str) -> list[Ro
 
 
 def _with_both(row: Row, times_us: tuple[float, float] | None) -> Row:
-    """Return the row with the times of calls and of a graph; without them if one is 0, which no call takes."""
+    """Return the row with the times of calls and of a graph; without them if one is 0, which no call takes.
+
+    Also without them if the bandwidth of one of them exceeds the limit of bandwidths.
+    """
     if times_us is None or not all(times_us):
         return row
-    return replace(row, calls_us=times_us[0], graph_us=times_us[1])
+    both = replace(row, calls_us=times_us[0], graph_us=times_us[1])
+    return both if all(is_finite(both.started(in_graph=graph)) for graph in (True, False)) else row
 
 
 def parse(text: str) -> Sweep:

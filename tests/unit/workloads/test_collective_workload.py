@@ -233,6 +233,9 @@ def test_both_times_of_a_size_are_read_as_the_program_prints_them(monkeypatch):
     assert (last.calls_us, last.graph_us) == (None, None)
     zero = perf_output.parse("\n".join([head, rows[0], collective_perf.calls_line(1024, (0, 1))])).rows
     assert zero[0].calls_us is None
+    slow = collective_perf.row(arguments, collectives.ALL["all_reduce"], 1024, 256, (9e14, 9e11, 9e11), 0)
+    endless = perf_output.parse("\n".join([head, slow, collective_perf.calls_line(1024, (0.01, 0.01))])).rows
+    assert (endless[0].in_place.time_us, endless[0].calls_us) == (9e14, None)
 
 
 @pytest.mark.parametrize(
