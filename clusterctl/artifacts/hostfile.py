@@ -12,7 +12,7 @@ from enum import Enum
 from clusterctl.errors import ArtifactError
 
 _KEYS = ("slots", "max_slots", "max-slots", "slots_max", "slots-max", "count", "cpu", "username")
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _WORD = re.compile(r"([^\s=]+)(\s*=\s*(\S*))?")
 
 
@@ -102,7 +102,7 @@ def _lint_openmpi(content: str) -> list[str]:
         messages.append(f"{host!r}: a hostfile cannot have ports or counts after ':'; use 'host slots=N'")
     keys = []
     for position, (key, assignment, value) in enumerate(_WORD.findall(rest)):
-        if position == 0 and not assignment and _is_address(host) and _NAME.fullmatch(key):
+        if position == 0 and not assignment and _is_address(host) and _is_name(key):
             continue  # what --addresses writes: the name of the address, for the reader
         keys.append(key)
         if key == "slot":
@@ -120,6 +120,11 @@ def _lint_openmpi(content: str) -> list[str]:
         extra = ", and max slots do not change that" if any("max" in key for key in keys) else ""
         messages.append(f"no slots=N: the host's cores are counted instead{extra}")
     return messages
+
+
+def _is_name(word: str) -> bool:
+    """Return whether a word may be a node's name: not a number of slots, nor a key without its value."""
+    return word not in _KEYS and _NAME.fullmatch(word) is not None
 
 
 def _is_address(host: str) -> bool:

@@ -65,6 +65,8 @@ def test_is_refused(hosts: tuple, settings: dict, reason: str) -> None:
         ),
         ("a", ["no slots=N: the host's cores are counted instead"]),
         ("a:2222 slots=8", ["a hostfile cannot have ports or counts after ':'"]),
+        ("10.0.0.1 8", ["'8' is ignored", "no slots=N"]),
+        ("10.0.0.1 slots 8", ["'slots' is ignored", "'8' is ignored"]),
         ("a slots=many", ["slots=many: expected a whole number"]),
         ("fe80::1 slots=1", []),
     ],
