@@ -1,4 +1,4 @@
-"""The siblings of all_reduce between processes of one machine: collective_core beside Open MPI and MPICH, in turns.
+"""The siblings of all_reduce between processes of one machine: collective_core beside Open MPI and MPICH, interleaved.
 
 fp32, out of place but for broadcast, the root going round. A size is that of the largest buffer on a rank. Every
 program checks its results. The rivals are those of ``core_vs_mpi.py``, from the same ``--venv``. Printed is the median
@@ -110,7 +110,7 @@ def table(collective: str, contenders: list[Contender], rival_names: set[str], b
 
 
 def main() -> None:
-    """Measure in turns and print a table for each collective and number of ranks."""
+    """Measure alternately and print a table for each collective and number of ranks."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

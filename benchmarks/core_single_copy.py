@@ -1,7 +1,7 @@
 """all_reduce inside a node by its three ways: through slots, by the kernel from buffer to buffer, in registered memory.
 
-Ranks of one node, fp32 sum. The same ranks take the three in turns; a sample is some operations in a row. Printed is
-the time by slots, its median and its best, and how many times as fast the other two are by the same figure. Needs
+Ranks of one node, fp32 sum. The same ranks alternate between the three; a sample is some operations in a row. Printed
+is the time by slots, its median and its best, and how many times as fast the other two are by the same figure. Needs
 nothing but the package.
 
     python benchmarks/core_single_copy.py [--ranks 2] [--rounds 15] [--sizes 65536,1048576]

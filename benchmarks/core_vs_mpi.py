@@ -1,4 +1,4 @@
-"""all_reduce of 2 ranks, fp32 sum: collective_core beside Open MPI 4, Open MPI 5, MPICH and Gloo, in turns.
+"""all_reduce of 2 ranks, fp32 sum: collective_core beside Open MPI 4, Open MPI 5, MPICH and Gloo, interleaved.
 
 The rivals of the Python registry are installed into virtual environments of their own below ``--venv``. Open MPI 4 is
 the system's (Debian: openmpi-bin, libopenmpi-dev); without it the table says so. Run it on a quiet machine.
@@ -74,7 +74,7 @@ def open_mpi(binaries: Path, program: Path, version: str) -> Contender:
 
 
 def mpich(binaries: Path, program: Path) -> Contender:
-    """MPICH: its own shared memory, else TCP by libfabric, for ranks that are told that they share no node."""
+    """MPICH: its own shared memory, else TCP by libfabric, for ranks that are set to share no node."""
 
     def start(transport: str, arguments: list[str]) -> str:
         tcp = {
@@ -191,7 +191,7 @@ def header() -> str:
 
 
 def main() -> None:
-    """Measure in turns and print one table per transport."""
+    """Measure alternately and print one table per transport."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--venv", type=Path, default=Path("build/mpi-rivals"), help="where the rivals are installed"

@@ -58,7 +58,7 @@ def cat(farm: Farm, folder: Path, source: Path) -> float:
 
 
 def main() -> int:
-    """Measure in turns, print the ratio, and return 1 when the goal is missed."""
+    """Measure alternately, print the ratio, and return 1 when the goal is missed."""
     chosen = options("throughput of put against ssh cat", 16, 4)
     size_mb = 10 if chosen.quick else 100
     data = os.urandom(size_mb * 1_000_000)

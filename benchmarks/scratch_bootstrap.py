@@ -1,9 +1,9 @@
 """A controller that writes ten files and runs five commands on every node, by clusterctl's own bootstrap.
 
-All of it happens below a scratch folder, a subfolder for each node, because the nodes of the benchmarks share
+All of it happens below a scratch directory, a subdirectory for each node, because the nodes of the benchmarks share
 this machine's file system.
 
-    python scratch_bootstrap.py INVENTORY FOLDER RUNS   (prints how many nodes have everything in the end)
+    python scratch_bootstrap.py INVENTORY DIRECTORY RUNS   (prints how many nodes have everything in the end)
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def content(name: str, node: str) -> str:
 
 
 class Scratch:
-    """Wants the files and the commands' marks below FOLDER/<node>."""
+    """Wants the files and the commands' marks below DIRECTORY/<node>."""
 
     NAME, TITLE, READS = "scratch", "Ten files and five marks are there", frozenset({"configuration"})
 
@@ -71,7 +71,7 @@ class Scratch:
 
 
 def look(session: Session, folder: Path, kept: Kept) -> Callable[[Inventory], HostMap[NodeFacts]]:
-    """Return what gathers the facts of all nodes, with the scratch files in place of the managed ones.
+    """Return what gathers the facts of all nodes, with the scratch files instead of the managed ones.
 
     As ``Session.gather`` does: over connections that are kept, and with one program for all files.
     """

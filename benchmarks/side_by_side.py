@@ -1,4 +1,4 @@
-"""What the benchmark scripts share: rivals run in turns on the same nodes, their cost, and one table of ratios."""
+"""What the benchmark scripts share: rivals run alternately on the same nodes, their cost, and one table of ratios."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _wait(pid: int, deadline: float) -> tuple[int, int, resource.struct_rusage]:
 
 
 def take_turns(rivals: Sequence[Rival], rounds: int, folder: Path, between: Callable[[], None]) -> None:
-    """Run all rivals ``rounds`` times in turns, after one round of the first that warms the page cache."""
+    """Run all rivals ``rounds`` times, interleaved, after one round of the first that warms the page cache."""
     rivals[0].run(folder / "warm.out")
     rivals[0].forget()
     for number in range(rounds):
@@ -173,7 +173,7 @@ def options(about: str, nodes: int, quick_nodes: int, *, selectable: bool = Fals
 
 
 def rivals_in(folder: Path, *packages: str) -> Path:
-    """Install packages into a virtual environment, unless it has them, and return its folder of programs."""
+    """Install packages into a virtual environment, unless it has them, and return its directory of programs."""
     programs = folder / "bin"
     if not programs.exists():
         venv.create(folder, with_pip=True)
@@ -203,9 +203,9 @@ def versions(programs: Path, *packages: str) -> str:
 def nodes_and_folder(
     count: int, *, private: tuple[str, ...] = (), in_memory: bool = False, **kinds: int
 ) -> Iterator[tuple[Farm, Path]]:
-    """Give running nodes and a scratch folder; both are gone afterwards. ``kinds``: see ``start_farm``.
+    """Give running nodes and a scratch directory; both are removed afterwards. ``kinds``: see ``start_farm``.
 
-    ``private`` names folders inside the scratch folder that every node has for itself.
+    ``private`` names directories inside the scratch directory that every node has for itself.
     """
     with tempfile.TemporaryDirectory(
         prefix="clusterctl-bench-", dir="/dev/shm" if in_memory else None
@@ -234,6 +234,6 @@ def drop_connections(farm: Farm) -> Callable[[], None]:
 
 
 def seen_by(node: sshd_farm.SshdNode, path: Path) -> Path:
-    """Return a folder as a node with private folders sees it."""
+    """Return a directory as a node with private directories sees it."""
     assert node.process is not None
     return Path(f"/proc/{node.process.pid}/root{path}")

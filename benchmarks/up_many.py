@@ -3,7 +3,7 @@
 The nodes are containers of the lab's docker driver with an sshd, a network stack and a docker engine of their own
 each: what ``up`` starts on a node is a container in that node's engine, as on real nodes. Controller, nodes, engines
 and containers share this machine's cores, which real nodes do not. The image is next to nothing (its programs are the
-node's, mounted): what is in an image does not matter to ``up``, and bringing it is no part of the time. Rounds are of
+node's, mounted): what is in an image does not matter to ``up``, and bringing it is not part of the time. Rounds are of
 the installed command; the phases are those of one more round inside this process.
 
     python benchmarks/up_many.py [--nodes 16] [--rounds 3]

@@ -91,7 +91,7 @@ def clusterctl() -> Path:
 
 @pytest.fixture
 def run_clusterctl(clusterctl: Path, tmp_path: Path) -> Run:
-    """Run the installed command in an empty folder, with its run folders below it."""
+    """Run the installed command in an empty directory, with its run folders below it."""
 
     def run(
         *arguments: str, env: Mapping[str, str] | None = None, timeout_s: float = 300, cwd: Path | None = None

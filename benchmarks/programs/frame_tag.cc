@@ -1,4 +1,4 @@
-// usage: frame_tag ROUNDS BYTES...; prints "BYTES nanoseconds", a line for each round and size of a header, in turns.
+// usage: frame_tag ROUNDS BYTES...; prints "BYTES nanoseconds", a line per round and size of a header, interleaved.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -1,8 +1,8 @@
 """What requirements do on nodes with hostile settings: no shell text and no file says more than the setting.
 
 Every recorded case that has steps is judged again with every hostile text that the inventory accepts in every text
-field of ``requirements``. Shell texts among the steps run in real shells, as nobody, where every program is a
-stand-in that only notes its words; files are held to the rules of what reads them.
+field of ``requirements``. Shell texts among the steps run in real shells, as the user ``nobody``, where every
+program is a stand-in that only notes its words; files are held to the rules of what reads them.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def shell_texts(step: Step) -> Iterator[tuple[str, ...]]:
 
 @pytest.fixture(scope="module")
 def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a stand-in for every program of this machine; each notes that it was called."""
+    """Return a directory with a stand-in for every program of this machine; each notes that it was called."""
     folder = tmp_path_factory.mktemp("stand-ins")
     program = folder / "program"
     program.write_text('#!/bin/sh\nprintf \'%s\\n\' "${0##*/} $*" >>"$NOTED"\n')
@@ -219,7 +219,7 @@ def test_files_say_no_more_than_the_setting(changed: dict[Step, Setting]) -> Non
 def test_the_runner_is_handed_every_word_whole(
     shell: tuple[str, ...], changed: dict[Step, Setting], tmp_path: Path
 ) -> None:
-    """The generated calls, with functions that note their words in place of the runner's."""
+    """The generated calls, with functions that note their words instead of the runner's."""
     steps = [
         step
         for step in changed

@@ -55,7 +55,7 @@ def _heard(event: str, arguments: tuple[object, ...]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _watch() -> Iterator[None]:
-    # A hook cannot be taken away again; it does nothing when nobody watches.
+    # A hook cannot be removed again; it does nothing while no test watches.
     sys.addaudithook(_heard)
     _watching.append(True)
     rendering.template.cache_clear()

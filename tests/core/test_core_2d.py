@@ -83,7 +83,7 @@ with Communicator.from_environment() as comm:
 """
 
 
-# As LightCC documents it: only data that is no larger goes in two dimensions.
+# As LightCC documents it: only data up to the threshold goes in two dimensions.
 @pytest.mark.parametrize(("limit", "taken"), [(str(1 << 19), [True, False]), (str(1 << 30), [True, True])])
 def test_more_than_the_threshold_of_lightcc_goes_flat(ranks: Any, limit: str, taken: list[bool]) -> None:
     given = {"LIGHT_INTRA_SIZE": "2", "LIGHT_HIERARCHICAL_THRESHOLD": limit}

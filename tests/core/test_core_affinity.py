@@ -69,7 +69,7 @@ def shares(machine: dict[str, Any], system: Path, allowed: str, nodes: list[int 
         # Ranks near their GPUs: 0 and 3 on the second socket.
         (TWO_SOCKETS_SMT, "0-31", [1, 0, 0, 1], ["8-11,24-27", "0-3,16-19", "4-7,20-23", "12-15,28-31"]),
         (TWO_SOCKETS_SMT, "0-31", [1, 1, 1, 0], ["8-9,24-25", "10-12,26-28", "13-15,29-31", "0-7,16-23"]),
-        # One GPU of unknown place: nobody goes by nodes.
+        # One GPU of unknown place: no rank is placed by NUMA node.
         (TWO_SOCKETS_SMT, "0-31", [1, None], ["0-7,16-23", "8-15,24-31"]),
         # The cpuset of a container: half a core here and there, and nothing of the other socket.
         (TWO_SOCKETS_SMT, "2-5,18", [None] * 2, ["2-3,18", "4-5"]),
@@ -77,7 +77,7 @@ def shares(machine: dict[str, Any], system: Path, allowed: str, nodes: list[int 
         (ADJACENT_THREADS, "0-7", [None] * 2, ["0-3", "4-7"]),
         (ADJACENT_THREADS, "1-6", [None] * 2, ["1-3", "4-6"]),
         (ADJACENT_THREADS, "0-7", [None] * 4, ["0-1", "2-3", "4-5", "6-7"]),
-        # Too few for all: nobody is bound.
+        # Too few for all: no rank is bound.
         (ADJACENT_THREADS, "0-7", [None] * 5, [""] * 5),
         (ADJACENT_THREADS, "0,2,4,6", [None] * 3, [""] * 3),
         (ONE_CORE, "0", [None], [""]),

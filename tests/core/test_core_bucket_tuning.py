@@ -38,7 +38,7 @@ def settle(
     ("first", "second", "best", "measured"),
     [
         ([3.0, 2.0, 1.0], {None: 3.0, 4: 1.0}, 4, [None, 1, 4, None, 4]),
-        # Luck: the second time it is no faster.
+        # Luck: the second time it is not faster.
         ([3.0, 2.0, 1.0], {None: 3.0, 4: 2.99}, None, [None, 1, 4, None, 4]),
         # Less than the margin is noise, and is not measured again.
         ([3.0, 2.99, 2.95], {}, None, [None, 1, 4]),

@@ -97,7 +97,7 @@ def test_python_reads_by_the_rules(monkeypatch: pytest.MonkeyPatch, caplog: pyte
     assert variables.number(own, 5.0, 1.0, 10.0) == 7.0
     monkeypatch.setenv(own, "7")
     assert variables.integer(own, 5, 1, 10) == 7
-    assert not caplog.records  # two that agree are no reason to warn
+    assert not caplog.records  # two that agree give no reason to warn
     monkeypatch.setenv(own, "8")
     assert [variables.integer(own, 5, 1, 10) for _ in range(3)] == [8] * 3
     assert [record.getMessage() for record in caplog.records] == [f"{own}=8 counts, not its alias {alias}=7"]
@@ -170,7 +170,7 @@ def test_the_library_reads_by_the_same_rules(
         ({"HOROVOD_LOG_LEVEL": "debug"}, 2),
         ({"HOROVOD_LOG_LEVEL": "warning"}, 0),
         ({"HOROVOD_LOG_LEVEL": "fatal"}, 0),
-        ({"CCORE_DEBUG": "WARN", "HOROVOD_LOG_LEVEL": "trace"}, 0),  # differ, and nobody can say so
+        ({"CCORE_DEBUG": "WARN", "HOROVOD_LOG_LEVEL": "trace"}, 0),  # differ, and no line can report it
     ],
 )
 def test_levels_of_the_log(environment: dict[str, str], given: dict[str, str], lines: int) -> None:

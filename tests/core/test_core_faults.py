@@ -18,7 +18,7 @@ DEADLINE_S = 3
 SLACK_S = 11
 # A rank must know a second after its deadline.
 LATEST_S = DEADLINE_S + 1 + SLACK_S
-# An abort returns within it; the other ranks are told at once, and do not wait for their deadline.
+# An abort returns within it; the other ranks learn of it at once, and do not wait for their deadline.
 ABORT_S = 5
 
 

@@ -59,7 +59,7 @@ class Calls:
 
 
 def run(orders: list[list[Any]], *, joins: bool = False) -> tuple[list[list[Any]], list[Wire]]:
-    """Let each rank make its calls; returns what each was told to run, and the wires."""
+    """Let each rank make its calls; returns what each was assigned to run, and the wires."""
     from collective_core.horovod.agreement import agree
 
     size = len(orders)

@@ -136,7 +136,7 @@ print("child", status)
 
 
 def test_a_child_of_a_busy_process_is_refused_and_does_not_hang(environment: dict[str, str]) -> None:
-    """What the other thread held when it was forked, nobody gives back in the child."""
+    """What the other thread held at the fork, no thread of the child gives back."""
     done = run_python(FORKED_WHILE_BUSY, environment)
     assert done.stdout == "child 0\n", done.stdout + done.stderr
 

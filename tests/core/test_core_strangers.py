@@ -20,7 +20,7 @@ from listening import listening_ports, wait_until
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 PROGRAM = str(PROGRAMS / "among_strangers.py")
 CHALLENGE_BYTES = 40
-"""All that a stranger may ever be told: magic, a zero, and 32 random bytes."""
+"""All that a stranger may ever receive: magic, a zero, and 32 random bytes."""
 MAGIC = b"CCR2"
 REFUSED = (
     b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n",

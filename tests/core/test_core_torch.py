@@ -209,7 +209,7 @@ def test_a_library_of_another_version_is_an_error_of_the_backend_only(environmen
 
 
 def unusable(environment: dict[str, str], library: Path) -> str:
-    """What a program is told that imports torch and then wants the backend."""
+    """Return what a program prints that imports torch and then wants the backend."""
     done = subprocess.run(
         (sys.executable, "-c", UNUSABLE),
         env={**environment, "CCORE_LIBRARY": str(library)},

@@ -74,7 +74,7 @@ def namespaces(tier_unavailable: Callable[[str], None]) -> None:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that every user may enter (pytest's own are its user's alone)."""
+    """A directory that every user may enter (pytest's own are its user's alone)."""
     with tempfile.TemporaryDirectory(prefix="facts-") as name:
         Path(name).chmod(0o755)
         yield Path(name)

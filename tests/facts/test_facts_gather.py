@@ -1,4 +1,4 @@
-"""Gathering over a transport: one exec, a second only when asked; what is no answer; documents and folding."""
+"""Gathering over a transport: one exec, a second only when asked; output without an answer; documents and folding."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from clusterctl.transport.base import Completed, Failure, FailureKind, Transport
 
 @dataclass
 class NoRoot:
-    """Runs the probe here as nobody, and refuses root with an injected failure."""
+    """Runs the probe here as the user ``nobody``, and refuses root with an injected failure."""
 
     kind: FailureKind
     node: str = "n1"

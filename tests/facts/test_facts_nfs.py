@@ -50,7 +50,7 @@ exit 99
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[tuple[dict[str, str], Path]]:
-    """An environment, a folder with that stat, and a list of mounts; whatever still hangs is ended."""
+    """An environment, a directory with that stat, and a list of mounts; whatever still hangs is ended."""
     (tmp_path / "mounts").write_text(MOUNTS)
     (tmp_path / "fstab").write_text(FSTAB)
     (tmp_path / "nfsfs").mkdir()

@@ -86,7 +86,7 @@ def test_missing_programs_are_absent_not_errors(
         (folder / name).symlink_to(found)
     program = shutil.which(shell[0])
     assert program is not None
-    # A mount namespace hides the system's own folders, which the probe adds to the PATH.
+    # A mount namespace hides the system's own directories, which the probe adds to the PATH.
     hide = f'mount -t tmpfs none /usr/local/sbin && mount --bind {folder} /usr/sbin && exec "$0" "$@"'
     env = {"PATH": str(folder)}
     answer, facts = probe_run(
@@ -184,7 +184,7 @@ def test_the_probe_finds_its_way_to_root_by_sudo(
 
 
 def _over_etc(etc: Path) -> tuple[str, ...]:
-    """The words before a command that sees a folder in the place of /etc."""
+    """The words before a command that sees a directory instead of /etc."""
     return ("unshare", "-m", "sh", "-c", f'mount --bind {etc} /etc && exec "$@"', "sh")
 
 
@@ -197,7 +197,7 @@ def _kept_to_root(folder: Path, files: dict[str, str]) -> tuple[tuple[str, ...],
         (etc / name).chmod(0)
         os.chown(etc / name, 65534, 65534)
     kept = " ".join(str(etc / name) for name in files)
-    # This sudo changes no user: nobody owns the files, and may read them once it was let in.
+    # This sudo changes no user: `nobody` owns the files, and may read them once sudo has accepted it.
     sudo.write_text(
         f'#!/bin/sh\nwhile [ "$1" != "${{1#-}}" ]; do shift; done\nchmod 400 {kept}\n"$@"; e=$?\n'
         f"chmod 0 {kept}\nexit $e\n"

@@ -31,7 +31,7 @@ def _vm(vendor: str, product: str, machine: str, hypervisor: bool | None, *more:
     ],
 )
 def test_a_container_is_known_whatever_runs_it(said, container):
-    """Taken for a machine, a pod would be told to change what is its host's."""
+    """Taken for a machine, a pod would be required to change what is its host's."""
     found = system.parse(Sections({"system": Section("system", f"{said}\n")}), False).virtualization.value
     assert found is not None
     assert found.container == container

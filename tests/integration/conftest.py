@@ -11,7 +11,7 @@ import sshd_farm as farms
 
 
 def pytest_collection_modifyitems(items):
-    """Everything in this folder needs a real sshd."""
+    """Everything in this directory needs a real sshd."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:

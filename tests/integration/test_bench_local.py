@@ -83,7 +83,8 @@ def failures(done):
 def launch_processes(tmp_path):
     """Every process that this test's launches left behind, by the marker that all of them carry.
 
-    Other tests' launches, of the other worker too, are told by the folder of runs, which all on this machine inherit.
+    Other tests' launches, of the other worker too, are recognised by the directory of runs, which all on this machine
+    inherit.
     """
     runs = f"CLUSTERCTL_RUNS={tmp_path / 'runs'}".encode()
     found = []
@@ -371,7 +372,7 @@ def test_contradictions_are_a_usage_error_before_a_node_is_contacted(run_cluster
         done = run_clusterctl("bench", "-i", str(path), *arguments)
         assert done.returncode == 2, done.stderr
         server.setblocking(False)
-        with pytest.raises(BlockingIOError):  # nobody has called
+        with pytest.raises(BlockingIOError):  # no process has connected
             server.accept()
     assert not (tmp_path / "runs").exists()
 

@@ -1,6 +1,6 @@
 """Bootstrap over real SSH: one exec for all steps, lost connections, killed controllers, resume, undo, bad nodes.
 
-All nodes of a farm are this machine: the steps write below a scratch folder, and so does the journal.
+All nodes of a farm are this machine: the steps write below a scratch directory, and so does the journal.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def test_a_dry_run_and_an_undo_without_a_run_touch_nothing(sshd_farm, run_cluste
     )
     assert (tmp_path / "runs" / document["run"] / "plan.json").exists()
     assert [node.connections for node in farm.nodes] == [1, 1]
-    # The run is known by its folder here, and changed nothing.
+    # The run is known by its directory here, and changed nothing.
     done = run_clusterctl("undo", "--dry-run", "--json", "--run", document["run"], inventory, env=farm.env)
     assert done.returncode == 0
     assert all("changed nothing" in n["nothing"] for n in json.loads(done.stdout)["nodes"])

@@ -1,7 +1,7 @@
-"""Packages that the controller carries: real apt and dpkg install them from the folder alone, and undo purges them.
+"""Packages that the controller carries: real apt and dpkg install them from the directory alone, and undo purges them.
 
-The node's package database, /opt and apt's folders are overlays in the node's mount namespace: this machine keeps
-what it has.
+The node's package database, /opt and apt's directories are overlays in the node's mount namespace: this machine
+keeps what it has.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _sums(folder: Path) -> None:
 
 @pytest.fixture
 def packages(tmp_path, tier_unavailable):
-    """A folder with a package, what it needs, and one that nobody asked for."""
+    """A directory with a package, what it needs, and one that no requirement asks for."""
     for program in ("dpkg-deb", "apt-get"):
         if shutil.which(program) is None:
             tier_unavailable(f"{program} is missing: this is no Debian")
@@ -221,7 +221,7 @@ def test_what_is_there_already_is_not_carried_again_and_what_was_cut_is(node, pa
 
 
 def test_what_cannot_be_carried_whole_leaves_nothing_on_the_node(packages, tmp_path):
-    """As on a disk that is full in the middle: what came before would stay there, and nobody would remove it."""
+    """As on a disk that is full in the middle: what came before would stay there, and nothing would remove it."""
     folder = carry.read(str(packages), "apt", ["clusterctl-test-tool"])
     place = tmp_path / "node/carried/run1"
     (place / folder.name / "files" / folder.sums[-1][0]).mkdir(parents=True)

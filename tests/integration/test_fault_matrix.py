@@ -96,7 +96,7 @@ def _undo(engine, inventory):
 
 def _refused_while_a_runner_is_at_work(engine, inventory, run, cut):
     """An undo that comes while a runner without a controller has not ended yet leaves its node alone."""
-    # Those held before anything that would tell them that nobody listens: files 1 and 2 are written together.
+    # Those held before anything that would show them that no controller listens: files 1 and 2 are written together.
     held = {name: run.id for name, (number, event) in cut.items() if event == "changed" and number > 1}
     work = Undo(engine.connect, 8, 60, "tester@here", None, False, engine.state_dir)
     for name, outcome in work.execute(inventory.nodes, held).items():
@@ -106,7 +106,7 @@ def _refused_while_a_runner_is_at_work(engine, inventory, run, cut):
 
 
 def _go_on(engine, run, inventory, runs):
-    """Resume what can be resumed; start anew what crashed before it had begun to change anything."""
+    """Resume what can be resumed; start again what crashed before it had begun to change anything."""
     try:
         prepared = bootstrap.prepare_resumed(engine, run)
     except (ConfigError, PlanError):
@@ -160,7 +160,7 @@ def test_the_connection_dies_at_every_step(fleet, tmp_path, monkeypatch):
     """One node per step and side of it: all of them are cut in one run, and gone on with in another.
 
     A node writes its records ahead of those that have been read. Each is held where it is to be cut, or it would at
-    times be through by then; and nobody else gets to work on it before it is let go.
+    times be through by then; and no other run gets to work on it before it is let go.
     """
     _, nodes, engine, inventory = fleet(7)
     runs = tmp_path / "runs"

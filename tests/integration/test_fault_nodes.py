@@ -234,7 +234,7 @@ def test_a_node_that_boots_by_itself_is_named_and_resume_goes_on(site):
 
 @pytest.fixture
 def rebooting(site):
-    """A site whose node boots anew when it is told to."""
+    """A site whose node reboots when a step requires it."""
     made = site()
     told = made.node.folder / "told"
     made.node.program("systemctl", f'[ "$1" != reboot ] || touch {told}')

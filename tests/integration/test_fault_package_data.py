@@ -85,7 +85,7 @@ def _deb(folder: Path, name: str, scripts: dict[str, str], files: dict[str, str]
 
 @pytest.fixture
 def packages(tmp_path, tier_unavailable):
-    """A folder with an engine, its rival, and one whose purge empties a folder of the site."""
+    """A directory with an engine, its rival, and one whose purge empties a directory of the site."""
     for program in ("dpkg-deb", "apt-get"):
         if shutil.which(program) is None:
             tier_unavailable(f"{program} is missing: this is no Debian")

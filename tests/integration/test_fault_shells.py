@@ -73,7 +73,7 @@ def test_noise_of_any_login_shell_is_not_taken_for_an_answer(login, tmp_path, sh
     if not Path(shell).exists():
         pytest.fail(f"{shell} is missing: run tests/prerequisites.sh")
     user, node, inventory = login(shell)
-    # As on other nodes, where bash reads ~/.bashrc for each command, and complains of a locale that is not there.
+    # As on other nodes, where bash reads ~/.bashrc for each command, and complains of a locale that is not installed.
     odd_login = "SHLVL=0 LC_ALL=xx_YY.UTF-8 LANG=tr_TR.UTF-8 "
     node.node.command = tuple(word.replace("SHLVL=1 ", odd_login) for word in node.node.command)
     node.node.stop()

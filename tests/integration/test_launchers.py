@@ -43,7 +43,7 @@ def watches_end(tmp_path):
 
 
 def processes_of(tmp_path):
-    """Every process with the token of a launch below this folder's runs in its environment or command line."""
+    """Every process with the token of a launch below this directory's runs in its environment or command line."""
     tokens = {
         Path(word).parts[2].removeprefix("clusterctl-").encode()
         for log in (tmp_path / "runs").glob("*/launch.json")

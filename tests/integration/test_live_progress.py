@@ -108,7 +108,7 @@ def test_a_terminal_that_goes_away_does_not_end_the_work(small_farm, session, in
 
 @pytest.fixture
 def slow_farm(tmp_path):
-    """Two nodes with private folders; on the second one ssh-keygen waits for the file ``gate``."""
+    """Two nodes with private directories; on the second one ssh-keygen waits for the file ``gate``."""
     farm = start_farm(2, private=("/etc/clusterctl", "/etc/sysconfig", "/var/lib/clusterctl"))
     try:
         program = tmp_path / "slow" / "ssh-keygen"

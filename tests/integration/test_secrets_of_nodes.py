@@ -1,6 +1,6 @@
 """Secrets that nodes keep in files of theirs: merged with, restored, and never written or printed here.
 
-The node is this machine over real SSH; its daemon.json lies in a scratch folder, and so does the journal.
+The node is this machine over real SSH; its daemon.json lies in a scratch directory, and so does the journal.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import slurm_cluster
 from listening import wait_until
 
 NODES = ("node01", "node02")
-# All of both nodes: whoever asked for an allocation of his own would wait until the test's time is over.
+# All of both nodes: a launch that asked for its own allocation would wait until the test's time is over.
 SALLOC = ("salloc", "--quiet", "--nodes=2", "--ntasks=2", "--exclusive")
 SAYS_ITS_JOB = '#!/bin/sh\necho "job $SLURM_JOB_ID step $SLURM_STEP_ID"\nexec {python} "$@"\n'
 

@@ -114,7 +114,7 @@ def _travel(told):
 
 
 def _try_key(told, key, name):
-    """Use a key from this machine's own address, which is no node's."""
+    """Use a key from this machine's own address, which is not a node's."""
     node = told.by_name[name]
     return subprocess.run(
         (

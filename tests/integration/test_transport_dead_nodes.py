@@ -45,7 +45,7 @@ def use(monkeypatch):
 
 
 def restarted(node, *settings):
-    """Start a node's daemon anew with settings that go before those of its file."""
+    """Start a node's daemon again with settings that go before those of its file."""
     node.stop()
     for setting in settings:
         node.command += ("-o", setting)

@@ -219,7 +219,7 @@ def test_a_key_that_others_may_read_is_refused_as_ssh_refuses_it(small_farm, con
 
 
 def answers_at(place):
-    """Say whether somebody listens at a socket, which is there a moment before."""
+    """Return whether a process listens at a socket, whose file appears a moment earlier."""
     with socket.socket(socket.AF_UNIX) as asking:
         return asking.connect_ex(str(place)) == 0
 

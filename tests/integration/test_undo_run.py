@@ -1,4 +1,4 @@
-"""``undo --run`` with an id that nobody knows: refused, with the runs that were meant; one that some know is undone."""
+"""``undo --run`` with an id that no node has: refused, naming the runs meant; one that some have is undone."""
 
 from __future__ import annotations
 

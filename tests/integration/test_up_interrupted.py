@@ -1,4 +1,4 @@
-"""``clusterctl up`` that is ended from outside, as a job of CI is that somebody cancels: no container stays."""
+"""``clusterctl up`` that is ended from outside, as a job of CI is that a user cancels: no container stays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 import pytest
 from free_ports import free_port
 
-# An engine with one container at most, in which nobody answers SSH.
+# An engine with one container at most, in which nothing answers SSH.
 DOCKER = """#!/bin/sh
 echo "$*" >>"$HERE/said"
 case "$1 $2" in

@@ -1,4 +1,4 @@
-"""Nodes whose sudo does not let in: what an operator reads before anything is tried, and after it was."""
+"""Nodes whose sudo refuses the user: what an operator reads before anything is tried, and after it was."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The lab's fixtures: two QEMU guests (``qemu_lab``) and two containers (``docker_lab``), once per run.
 
 ``bare_lab`` is two more guests, for one module: they have no docker, no RDMA userspace, no keys of each other, and
-their inventory names the folder of packages that they can be completed with. ``three_guests`` is three small guests,
-for one module.
+their inventory names the directory of packages that they can be completed with. ``three_guests`` is three small
+guests, for one module.
 
 All give a ``LabSession``:
 

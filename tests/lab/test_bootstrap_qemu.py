@@ -2,7 +2,7 @@
 
 One journey through the installed command, told once (guests without KVM are slow), and one test per promise. The nodes
 have no repository: the controller carries Debian's own packages. node1 also builds an out-of-tree module that stands
-in for nv_peer_mem, and serves the shared folder.
+in for nv_peer_mem, and serves the shared directory.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _travel(session, clusterctl, folder):
     seen["second bootstrap"] = command.run("bootstrap", "--yes", inventory)
 
     on_both(session.reboot)
-    # A node answers SSH before its boot has ended: the folder comes when the server, which boots as well, has it.
+    # A node answers SSH before its boot has ended: the directory comes when the server, which boots as well, has it.
     settled = "timeout 600 systemctl is-system-running --wait"
     on_both(lambda node: session.run(node, settled, timeout_s=700, check=False))
     seen["check after reboot"] = command.run("check", inventory)
@@ -131,7 +131,7 @@ def _travel(session, clusterctl, folder):
         "node1", "cat /sys/module/toy_peer_mem/version", check=False
     ).stdout.strip()
 
-    # What people put into the folder is theirs: with it there, undo leaves the folder.
+    # What people put into the directory is theirs: with it there, undo leaves the directory.
     session.run("node1", f"rm -f {SHARED}/from-*")
     seen["undo"] = command.run("undo", "--yes", inventory)
     seen["undone"] = on_both(lambda node: guest_state.take(session, node))
@@ -197,7 +197,7 @@ def test_power_loss_in_the_middle_is_a_named_failure_and_the_other_node_goes_on(
     ended = {(step["status"], step.get("reason")) for step in healthy["steps"]}
     assert ended <= {("changed", None), ("unchanged", "already in the required state")}
     assert journey["words of node1"] == ["0000", "0000"]
-    # The mesh and the shared folder need both; all else of node1 is done.
+    # The mesh and the shared directory need both; all else of node1 is done.
     unmet = {v["requirement"] for v in healthy["verdicts"] if v["status"] not in SETTLED}
     assert unmet <= {"ssh-mesh", "shared-dir"}
 

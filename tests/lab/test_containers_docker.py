@@ -101,7 +101,7 @@ def command(run_clusterctl, tmp_path):
 
 
 def _command_in(folder, clusterctl):
-    """Return a function that runs a command, with its run folders in a folder that several tests share."""
+    """Return a function that runs a command, with its run folders in a directory that several tests share."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("CLUSTERCTL_")}
 
     def run(*words):
@@ -248,7 +248,7 @@ def test_what_cannot_start_is_named_and_leaves_nothing(
 
 def test_one_node_down_keeps_all_containers_away(distributed, command, inventory, on_node):
     document = yaml.safe_load(inventory.read_text())
-    # Nobody listens on the discard port (RFC 863).
+    # Nothing listens on the discard port (RFC 863).
     document["nodes"][1]["port"] = 9
     inventory.write_text(yaml.safe_dump(document))
     done = command("up", str(inventory), code=5)

@@ -32,7 +32,7 @@ def bytes_of(text: str) -> int:
 
 
 def perf_program(name: str, tier_unavailable: Callable[[str], None]) -> str:
-    """The installed program, or that of the C++ tests' build: both lie in folders that the nodes have too."""
+    """The installed program, or that of the C++ tests' build: both lie in directories that the nodes have too."""
     code = f"import collective_core; print(collective_core.perf_binary({name!r}))"
     env = {key: value for key, value in os.environ.items() if key != "CCORE_LIBRARY"}
     done = subprocess.run(
@@ -73,7 +73,7 @@ def expect_right_results(name: str, output: str, end: str) -> None:
     assert on == {"0": "node1", "1": "node1", "2": "node2", "3": "node2"}
     assert "# Transport: 0-1 shm, 0-2 tcp, 0-3 tcp" in output
     rows = rows_of(output)
-    # The larger buffer of some holds a block of whole elements per rank, so their least size is none.
+    # The larger buffer of some holds a block of whole elements per rank, so they have no row of the least size.
     doublings = (bytes_of(end) // 8).bit_length()
     assert len(rows) == doublings
     assert int(rows[-1]["size"]) == bytes_of(end)

@@ -27,7 +27,7 @@ NODES = ("node1", "node2")
 PASSWORD = f"planted-{secrets.token_hex(8)}"
 LEFT = "ls -d /var/tmp/clusterctl-*/* /tmp/clusterctl-* 2>/dev/null; grep restrict ~/.ssh/authorized_keys"
 SIZE_BYTES = 6 << 20
-# In place of the real docker, which still does all the rest.
+# Comes before the real docker, which still does all the rest.
 OLD_DOCKER = r"""cat >/usr/local/bin/docker <<'E'
 #!/bin/sh
 [ "$1" = info ] || exec /usr/bin/docker "$@"

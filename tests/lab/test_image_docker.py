@@ -183,7 +183,7 @@ def test_the_proof_names_the_node_whose_library_is_another(images, container, tm
             (LIBRARY, built["library"]["sha256"])
         }
 
-    # Ranks that run are looked at in place of any that the proof would start.
+    # Ranks that run are looked at instead of any that the proof would start.
     for rank, box in enumerate(boxes):
         start_rank(box, rank)
     document = prove(images, tmp_path, *nodes, code=0)

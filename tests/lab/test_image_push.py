@@ -39,7 +39,7 @@ def image(registry):
 
 @pytest.fixture
 def logged_in(registry, tmp_path):
-    """Return the environment of somebody who said ``docker login``."""
+    """Return the environment of a user who ran ``docker login``."""
     auth = base64.b64encode(f"ci:{PASSWORD}".encode()).decode()
     (tmp_path / "docker").mkdir()
     (tmp_path / "docker/config.json").write_text(json.dumps({"auths": {registry: {"auth": auth}}}))

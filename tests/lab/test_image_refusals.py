@@ -83,7 +83,7 @@ def test_a_base_for_another_machine_is_refused(images):
 
 
 def test_a_step_that_fails_says_its_output_and_what_to_do(images, tmp_path):
-    # A mirror that is not there, and nothing cached of this base.
+    # A mirror that does not exist, and nothing cached of this base.
     apt = images.client.containers.create(images.base, ["true"], name=f"{RUN}-apt")
     try:
         put(apt, "/etc/apt/sources.list", b"deb http://127.0.0.1:9/debian bookworm main\n")

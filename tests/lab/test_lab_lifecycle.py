@@ -206,7 +206,7 @@ def _processes_naming(folder: Path) -> list[int]:
             words = path.read_bytes().split(b"\0")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        # Not qemu-img, which also names the folder and ends by itself.
+        # Not qemu-img, which also names the directory and ends by itself.
         if words[0].endswith(b"qemu-system-x86_64") and any(os.fsencode(folder) in word for word in words):
             found.append(int(path.parent.name))
     return found

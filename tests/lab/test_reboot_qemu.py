@@ -1,4 +1,4 @@
-"""The Reboot step on a real kernel: refused while somebody is at work, then a new boot, and the next round goes on."""
+"""The Reboot step on a real kernel: refused while a user is at work, then a new boot, and the next round goes on."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ OF_EVERY_PROBE = {"name", "gathered_at", "duration_s", "root", "sections"}
 
 
 class NotAsked:
-    """Stands where facts would be that the node was not asked for: whoever looks at them is told so."""
+    """Stands where facts would be that the node was not asked for: reading one raises an error that says so."""
 
     def __init__(self, field):
         self.field = field

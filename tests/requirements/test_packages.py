@@ -1,4 +1,4 @@
-"""Where packages come from: folders, mirrors, and repositories whose keys are known beforehand."""
+"""Where packages come from: directories, mirrors, and repositories whose keys are known beforehand."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_a_cluster_file_that_cannot_be_written_as_text_is_refused(tmp_path, cont
 
 
 def test_rpm_trusts_the_shipped_key_and_forgets_it_again(tmp_path, tier_unavailable):
-    """The real rpm, over a database of its own (Debian's rpm keeps the default one in the home folder)."""
+    """The real rpm, over a database of its own (Debian's rpm keeps the default one in the home directory)."""
     if shutil.which("rpm") is None:
         tier_unavailable("rpm is not installed")
     base = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}

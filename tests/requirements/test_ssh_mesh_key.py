@@ -1,4 +1,4 @@
-"""The script that makes a mesh key: whole or not at all, mended after a crash, gone without a trace."""
+"""The script that makes a mesh key: whole or not at all, repaired after a crash, removed without a trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Run = Callable[[str], "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(params=["dash", "bash", "busybox"])
 def run(request: pytest.FixtureRequest, tmp_path: Path, tier_unavailable: Callable[[str], None]) -> Run:
-    """Run one of the script's actions under a shell that nodes have, for a key below the test's folder."""
+    """Run one of the script's actions under a shell that nodes have, for a key below the test's directory."""
     for program in (request.param, "ssh-keygen"):
         if shutil.which(program) is None:
             tier_unavailable(f"{program} is not installed")

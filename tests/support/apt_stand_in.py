@@ -1,7 +1,7 @@
-"""apt-get and dpkg-query over a folder with one file per installed package: the real ones would change this machine.
+"""apt-get and dpkg-query over a directory of one file per installed package: the real ones would change this machine.
 
-Texts of sh for ``str.format``: ``db`` is the folder (and the beginning of the names of flags beside it, such as
-``.crash``), ``state`` the runner's state folder.
+Texts of sh for ``str.format``: ``db`` is the directory (and the beginning of the names of flags beside it, such as
+``.crash``), ``state`` the runner's state directory.
 """
 
 from __future__ import annotations

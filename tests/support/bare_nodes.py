@@ -25,7 +25,7 @@ from clusterctl.lab import rootfs
 
 _START_S = 120
 _MBIT = 10_000
-# $1: the node's name, $2: an empty folder, $3: the lab's image, $4: the repository, $5: the key that may log in.
+# $1: the node's name, $2: an empty directory, $3: the lab's image, $4: the repository, $5: the key that may log in.
 _INSIDE = """\
 set -e
 hostname "$1"
@@ -130,7 +130,7 @@ def bare_nodes(count: int, network: str = "10.0.0", prefix: str = "gpu") -> Iter
 
 
 def _repository(packages: Path, folder: Path) -> Path:
-    """Make an apt repository of a folder of packages."""
+    """Make an apt repository of a directory of packages."""
     folder.mkdir()
     for package in packages.glob("*.deb"):
         shutil.copyfile(package, folder / package.name)

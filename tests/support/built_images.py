@@ -93,7 +93,7 @@ def two_wheels(tmp_path_factory):
 
 
 def put(box, path, data):
-    """Write a file of bytes into a container, in a folder of its own user alone."""
+    """Write a file of bytes into a container, in a directory of its own user alone."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         folder = tarfile.TarInfo(str(Path(path).parent).lstrip("/"))

@@ -43,5 +43,5 @@ class Watch:
 
 
 def everything_below(folder: Path) -> dict[str, str]:
-    """Return the text of every file in a folder, by its path."""
+    """Return the text of every file below a directory, by its path."""
     return {str(p): p.read_bytes().decode(errors="replace") for p in folder.rglob("*") if p.is_file()}

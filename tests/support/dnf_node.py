@@ -5,7 +5,7 @@ sends. What is not: the system below them is Debian's, its release file says Roc
 there is no systemd at work, and /sys shows an RDMA device that this machine does not have.
 
 The node is an sshd in namespaces of its own (mounts, processes, host name), over a root filesystem that is built once
-and kept in the lab's cache; what a node changes goes to a folder of its own and is gone with it.
+and kept in the lab's cache; what a node changes goes to a directory of its own and is removed with it.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _build(root: Path, suite: str, mirror: str | None) -> None:
     (root / "etc/os-release").unlink()
     (root / "etc/os-release").write_text(RELEASE)
     (root / "etc/yum.repos.d").mkdir(exist_ok=True)
-    # Debian keeps the database in the home of whoever runs rpm.
+    # Debian keeps the database in the home of the user who runs rpm.
     (root / "etc/rpm").mkdir(exist_ok=True)
     (root / "etc/rpm/macros").write_text("%_dbpath /var/lib/rpm\n")
     host.run((*namespaces, "chroot", str(root), "rpm", "--initdb"), 60)

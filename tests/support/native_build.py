@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 FEWER_COMPILERS = ("-DCMAKE_UNITY_BUILD=ON",)
-"""For cmake: a folder's files at a time, as most of a compiler's time goes to the headers that all have. `make
+"""For cmake: a directory's files at a time, as most of a compiler's time goes to the headers that all have. `make
 core-by-file` finds a file that lacks an include."""
 
 

@@ -8,7 +8,7 @@ unlucky schedule must not decide about a commit. So that this hides no fault:
 - tests without real parts are never run again, nor are those that took long: a hang is a fault;
 - nor are those that passed and then failed to tear down: what was left behind may be another test's.
 
-The second try sets up all fixtures anew, those of the module and of the session too: what the first one broke there
+The second try sets up all fixtures again, those of the module and of the session too: what the first one broke there
 would fail it as well. That, and the count over all workers, are why this is not pytest-rerunfailures.
 """
 
@@ -84,7 +84,7 @@ class RunAgain:
             self._failed.add(report.nodeid)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, object] | None:
-        """Count first tries as ``rerun``."""
+        """Report a first try as ``rerun``."""
         return (_OUTCOME, "R", ("RERUN", {"yellow": True})) if report.outcome == _OUTCOME else None
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -214,7 +214,7 @@ def _config(directory: Path, extra: str) -> Path:
     return path
 
 
-# $0: folders; the rest is what runs. Nothing of it is seen outside, and all of it goes with the daemon.
+# $0: directories; the rest is what runs. Nothing of it is seen outside, and all of it goes with the daemon.
 _PRIVATE = 'for d in $0; do mkdir -p "$d" && mount -t tmpfs none "$d" || exit 1; done; exec "$@"'
 HANG_S = "4713.9"
 """How long (s) grep takes on a ``hanging`` node; a number that finds its processes."""
@@ -263,7 +263,7 @@ def start_farm(
 ) -> Farm:
     """Start ``n`` nodes. Beside them: ``refusing`` nodes where nothing listens, ``silent`` ones that never send
     a banner, ``changed`` ones whose host key is not the recorded one, ``unknown`` ones with no record at all,
-    ``hanging`` ones on which grep never ends. Every node has the ``private`` folders for itself, empty, in memory.
+    ``hanging`` ones on which grep never ends. Every node has the ``private`` directories for itself, empty, in memory.
     """
     directory = Path(tempfile.mkdtemp(prefix="sshd-farm-"))
     directory.chmod(0o755)  # sshd reads authorized_keys with the rights of the user who logs in

@@ -19,7 +19,7 @@ def _stamp(seconds: float) -> bytes:
 
 
 def answer(request: bytes, received_s: float, sent_s: float) -> bytes | None:
-    """Return the server's packet for a client's; None for what is no client's request."""
+    """Return the server's packet for a client's; None for what is not a client's request."""
     if len(request) < 48 or request[0] & 7 != 3:
         return None
     version = request[0] & 0x38

@@ -1,4 +1,4 @@
-"""A bootstrap whose one requirement wants a few files below a scratch folder: real nodes, nothing of value at stake.
+"""A bootstrap whose one requirement wants a few files below a scratch directory: real nodes, nothing of value at stake.
 
 As a program (``toy_bootstrap.py INVENTORY ROOT RUNS``) it is a controller that a test can kill.
 """

@@ -21,7 +21,7 @@ from clusterctl.images.packages import VerifiedPackage
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with an installed collective_core of version 9.9 that a test may change."""
+    """A directory with an installed collective_core of version 9.9 that a test may change."""
     folder = tmp_path / "installed"
     folder.mkdir()
     installed_core.distribution(folder, "9.9")

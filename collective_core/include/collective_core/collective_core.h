@@ -5,7 +5,7 @@
  * operation at a time, in the order in which it is called; every rank must call the same operations in the
  * same order with the same arguments (a difference is reported as CC_ERROR_DESYNC). Different
  * communicators are independent. The first error of a communicator is sticky: every later call returns it,
- * and every other rank is told who failed and why.
+ * and every other rank receives who failed and why.
  *
  * Buffers are host memory. In place means: all_reduce, reduce and broadcast with send == recv; all_gather and,
  * on its root, gather with send == recv + rank * count elements; all_gatherv with send == recv +
@@ -31,7 +31,7 @@
 #define CC_API
 #endif
 
-/* Any int may arrive in these parameters and is checked; C++ must be told that this is allowed. */
+/* Any int may arrive in these parameters and is checked; in C++ this needs a fixed underlying type. */
 #ifdef __cplusplus
 #define CC_INT_ENUM : int
 extern "C" {
@@ -238,7 +238,7 @@ CC_API cc_result cc_comm_destroy(cc_comm* comm);
  * failure to connect the part leaves comm as it was. */
 CC_API cc_result cc_comm_split(cc_comm* comm, int color, int key, const cc_config* config, cc_comm** part);
 /* Returns when all ranks have called it, and so are done with all they called before; then the communicator can
- * only be asked and destroyed, in silence, by each rank when it likes. A message that nobody received is
+ * only be asked and destroyed, in silence, by each rank when it likes. A message that no rank received is
  * CC_ERROR_DESYNC where it is noticed. Calling it twice is allowed. options may be NULL. */
 CC_API cc_result cc_comm_finalize(cc_comm* comm, const cc_op_options* options);
 /* Ends the running operation on every rank with an error. Callable from any thread while the communicator

@@ -122,7 +122,7 @@ void it_is_chosen() {
   EXPECT(unsetenv("CCORE_MEASURE") == 0, "");
 }
 
-// A page that the kernel itself maps into every process, and copies from for nobody.
+// A page that the kernel itself maps into every process, and from which its copy calls refuse to read.
 const std::byte* uncopied_page() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -178,7 +178,7 @@ void who_leaves_keeps_the_others_out() {
   });
 }
 
-// Nobody waits for ever for a rank that is stopped, and that rank sees it before it writes.
+// No rank waits for ever for a rank that is stopped, and the stopped rank notices it before it writes.
 void a_stopped_rank_is_waited_for_to_an_end() {
   std::atomic<bool> inside{false};
   std::atomic<bool> left{false};
@@ -247,7 +247,7 @@ void another_process() {
   EXPECT(copy[page - 9] == std::byte{7} && copy[page - 8] == std::byte{9} && copy[2 * page - 8] == std::byte{7},
          "not what was written");
   EXPECT(memory[page] == std::byte{1}, "written here, not there");
-  // The third page is not there: a part was copied, then the call ends early.
+  // The third page is not mapped: a part was copied, then the call ends early.
   expect_remote([&] { others.read(1, copy.data(), address, 3 * page); }, "process_vm_readv: Bad address");
   expect_remote([&] { others.write(1, address + page, copy.data(), 2 * page); }, "process_vm_writev: Bad address");
   EXPECT(others.lives(1), "it is alive");

@@ -83,7 +83,7 @@ void mixed_operations(cc_comm* comm, int rank, int rounds) {
   }
 }
 
-// The rings between ranks are touched page by page, which is no growth.
+// The rings between ranks are touched page by page, which must not be taken for growth.
 void touch_the_rings(cc_comm* comm, int rank) {
   std::vector<float> data(256 * 1024);
   std::vector<float> other(data.size());

@@ -1,4 +1,4 @@
-// A rank that is late and does not read is no host that has died: its connections last longer than
+// A rank that is late and does not read must not be taken for a dead host: its connections last longer than
 // CCORE_TCP_USER_TIMEOUT_MS, which the kernel would also count while their windows are closed.
 #include <poll.h>
 #include <sys/socket.h>

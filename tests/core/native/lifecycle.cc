@@ -1,4 +1,4 @@
-// Communicators come and go without a trace, several live side by side, and one rank needs nobody.
+// Communicators come and go without a trace, several live side by side, and one rank needs no peer.
 #include <chrono>
 #include <cstring>
 #include <fstream>

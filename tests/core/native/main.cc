@@ -7,7 +7,7 @@
 #include "case_table.h"
 
 int main(int argc, char** argv) {
-  // What tests measure is for no other job; a case that wants files has a folder of its own.
+  // What tests measure is for no other job; a case that wants files has a directory of its own.
   setenv("CCORE_MEASURE_CACHE", "0", 0);
   const test::CaseTable table = test::case_table();
   const std::string name = argc > 1 ? argv[1] : "";

@@ -7,7 +7,7 @@
 
 namespace test {
 
-// Of a folder of /proc/self: its own two are among them.
+// Counts the entries of a directory of /proc/self, "." and ".." among them.
 inline int entries(const char* folder) {
   DIR* dir = opendir(folder);
   EXPECT(dir != nullptr, folder);

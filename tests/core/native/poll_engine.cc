@@ -40,7 +40,7 @@ cc_result PollEngine::fetch(void* host, const void* device, size_t bytes, uint64
   return CC_SUCCESS;
 }
 
-// A chunk goes back at once after it was reduced, and nobody polls meanwhile: what is under way now, was then.
+// A chunk goes back at once after it was reduced, without a poll in between: what is under way now, was then.
 cc_result PollEngine::give_back(void* device, const void* host, size_t bytes, uint64_t* copy) {
   if (occupied_.count(host) == 0) defect = "a buffer went back that nothing came to";
   const auto goes_back = [](const auto& one) { return one.second.back; };

@@ -1,5 +1,5 @@
-// A copy engine whose clock are the polls: a copy moves its bytes when it has been asked for so often, and not before,
-// so that data which is used, or memory which is taken, too early gives a wrong result.
+// A copy engine whose clock are the polls: a copy moves its bytes after a set number of polls, and not before, so that
+// data which is used, or memory which is taken, too early gives a wrong result.
 #pragma once
 
 #include <cstddef>

@@ -143,7 +143,7 @@ void failures_name_it(const std::string& layout) {
   });
 }
 
-// Goodbyes of others do no harm as long as somebody is there.
+// Ranks that leave do no harm as long as another rank remains.
 void those_who_left_are_no_source(const std::string& layout) {
   run_ranks(3, layout_named(layout), [&](int rank, cc_comm* comm) {
     int value = rank;

@@ -63,7 +63,7 @@ void rounding_is_the_same_on_both_paths() {
   EXPECT(ccore::f32_to_bf16(257.0f) == 0x4380, "a tie goes to even");
 }
 
-// The value of a pattern by the definition of the format; NaN for what is none.
+// The value of a pattern by the definition of the format; NaN for a pattern without a value.
 double float8_value(unsigned bits, int mantissa_bits, int bias, unsigned infinity, bool has_infinity) {
   const unsigned magnitude = bits & 0x7f;
   const auto exponent = static_cast<int>(magnitude >> mantissa_bits);

@@ -143,7 +143,7 @@ struct Case {
   unsigned divisor;
 };
 
-// The operands at odd addresses, the result beside them and in place of either.
+// The operands at odd addresses, the result beside them and written over either.
 void compare(const Case& one, const Bytes& a, const Bytes& b, size_t offset) {
   const size_t size = ccore::dtype_size(one.dtype);
   const size_t count = a.size() / size;

@@ -90,7 +90,7 @@ void missing_ranks_are_named() {
   }
 }
 
-// Who is gone is named, and nobody waits for the end of his patience.
+// The error names the missing rank, and no other rank waits until its own timeout.
 void a_rank_that_is_gone_is_named() {
   const cc_unique_id id = new_id();
   run_threads(3, [&](int rank) {

@@ -288,7 +288,7 @@ void keys_of_connections() {
   }
 }
 
-// Both versions of a library are told that there are two.
+// Both versions of a library report that there are two.
 void other_versions_are_refused() {
   const auto soon = [] { return ccore::Deadline::in_ms(5000); };
   const Raw old_challenge = [] {

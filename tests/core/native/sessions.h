@@ -1,4 +1,4 @@
-// Both ends of connections that nobody had to make: what the handshake would have given them.
+// Both ends of connections without a handshake: they hold what the handshake would have given them.
 #pragma once
 
 #include <cstddef>

@@ -29,7 +29,7 @@ using ccore::Context;
 
 constexpr unsigned char kUntouched = 0xa5;
 
-// Memory at an odd address, with something on both sides of it that nobody may write to.
+// Memory at an odd address, with a byte on each side of it that must not be written to.
 class Place {
  public:
   explicit Place(const Data& content) : bytes_(content.size()), memory_(content.size() + 2, kUntouched) {

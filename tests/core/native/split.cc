@@ -96,7 +96,7 @@ void bad_splits() {
   });
 }
 
-// Rank 0 comes late; nobody is through before it, and whoever leaves first disturbs nobody.
+// Rank 0 comes late; no rank is through before it, and the rank that leaves first disturbs no other.
 void finalize_waits_for_all(const std::string& layout) {
   std::atomic<bool> called{false};
   run_ranks(3, layout_named(layout), [&](int rank, cc_comm* comm) {

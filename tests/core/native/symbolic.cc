@@ -28,7 +28,7 @@ struct Message {
 
 enum class Start { full_input, own_block, own_row, root_only, tokens };
 
-// Whoever can act first does; or sends come as late as can be, which finds memory that is written too early.
+// Each rank acts as soon as it can; or sends come as late as can be, which finds memory that is written too early.
 enum class Pace { eager, late_sends };
 
 class Simulator {

@@ -1,5 +1,5 @@
 // Runs the schedules of all ranks on sets of contributions instead of numbers: proves, without a network,
-// that every rank ends with every contribution exactly once, that nobody waits for ever, and that a reduction in
+// that every rank ends with every contribution exactly once, that no rank waits for ever, and that a reduction in
 // place overwrites nothing that is still to be sent.
 #pragma once
 

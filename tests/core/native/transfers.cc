@@ -84,7 +84,7 @@ void everyone_to_everyone(const std::string& layout, int nranks) {
   });
 }
 
-// A send that nobody can take yet does not hold up what is called after it.
+// A send that no rank can take yet does not hold up what is called after it.
 void later_calls_join_an_open_group(const std::string& layout) {
   Meeting meeting(2);
   run_ranks(2, layout_named(layout), [&](int rank, cc_comm* comm) {

@@ -123,7 +123,7 @@ void writes_whole_files() {
   EXPECT(mkdtemp(folder) != nullptr, "");
   const std::string path = std::string(folder) + "/a/b/" + kIdentity.file_name();
   EXPECT(ccore::read_cache(path).empty(), "there is no file yet");
-  // Several jobs end at once; whoever reads meanwhile sees one of their files, whole.
+  // Several jobs end at once; a job that reads meanwhile sees one of their files, whole.
   run_threads(4, [&](int writer) {
     for (int round = 0; round < 25; ++round) {
       const std::vector<CacheEntry> own(static_cast<size_t>(1 + writer), kEntries[0]);

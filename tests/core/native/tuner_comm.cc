@@ -78,7 +78,7 @@ void arguments_are_checked() {
     EXPECT(cc_tuner_dump(comm, nullptr, 1, &needed) == CC_ERROR_INVALID_ARGUMENT, "text is null");
     EXPECT(cc_tuner_dump(nullptr, nullptr, 0, &needed) == CC_ERROR_INVALID_ARGUMENT, "comm is null");
     EXPECT(cc_tuner_retune(nullptr) == CC_ERROR_INVALID_ARGUMENT, "comm is null");
-    // The communicator is none the worse for it, and does what it is told.
+    // The communicator still works after these errors, and takes the algorithm that is set.
     EXPECT(cc_tuner_set(comm, "all_reduce", 4096, CC_FLOAT32, "ring") == CC_SUCCESS, last_error(comm));
     std::array<float, 1024> data{};
     EXPECT(cc_all_reduce(data.data(), data.data(), data.size(), CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, "");

@@ -1,4 +1,4 @@
-"""A rank whose ports strangers knock at. argv: a folder; argv[2]: rounds at least.
+"""A rank whose ports strangers knock at. argv: a directory; argv[2]: rounds at least.
 
 Joins, says "joined", and waits for the file `go`. Then every round splits the communicator, which opens ports,
 reduces in the part and in the whole, and checks both; until the file `stop` is there. Says how many rounds it made.

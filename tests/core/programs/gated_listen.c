@@ -1,4 +1,4 @@
-/* Preloaded into a rank: while the folder LISTEN_GATE is there, every port that is opened for listening is announced
+/* Preloaded into a rank: while the directory LISTEN_GATE exists, every port that is opened for listening is announced
  * by an empty file of its number in it, and the call returns when that file is gone. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

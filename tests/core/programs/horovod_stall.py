@@ -1,4 +1,4 @@
-"""Two ranks that call differently: both are told what waits for whom, once as a warning and at last as an error."""
+"""Two ranks that call differently: both report what waits for whom, once as a warning and at last as an error."""
 
 from __future__ import annotations
 

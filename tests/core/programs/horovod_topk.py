@@ -1,7 +1,7 @@
 """A rank that trains a small network by Horovod's API: densely, and by top-k as the environment says.
 
 Prints the losses, whether all ranks ended with the same bits, and how often top-k was called, as JSON. With an
-argument, rank 0 alone is told to use top-k, and what its step says is printed.
+argument, rank 0 alone is set to use top-k, and what its step says is printed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 /* Preloaded into a rank: every TCP connection that it makes within 127.0.0.1 goes to the port PROXY_PORT there. Which
- * port was meant is the content of the file in the folder PROXY_FOLDER that is named by the connection's own port. */
+ * port was meant is the content of a file in the directory PROXY_FOLDER; the connection's own port is its name. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 """A rank that calls an all_reduce right after batches of small sends and receives, many times.
 
-The last transfer of a batch is told to be complete a moment before the batch is closed, and the all_reduce may run on
+The last transfer of a batch is reported complete a moment before the batch is closed, and the all_reduce may run on
 the caller's own thread: it must not start in that moment. Every third round calls it while the batch is under way.
 """
 

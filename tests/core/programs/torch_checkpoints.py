@@ -1,4 +1,4 @@
-"""A rank that loads and saves state with torch.distributed.checkpoint. argv: a folder that all ranks see."""
+"""A rank that loads and saves state with torch.distributed.checkpoint. argv: a directory that all ranks see."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ else:
     expect(got, 3)
     dist.send(tensor, 0)
 expect(tensor, 4)
-# From whoever sends, in the order of each rank.
+# From any rank that sends, in the order of each rank.
 for value in (1, 2):
     if rank == 0:
         dist.send(torch.full((3,), value), 1)
@@ -269,7 +269,7 @@ else:
         assert "single memory location" in str(error), error
     else:
         raise AssertionError("one number was received as four")
-# Nobody need wait for a send; what was sent is not kept for that.
+# A program need not wait for a send; what was sent is not kept for that.
 if rank == 0:
     gone = torch.ones(5)
     dist.isend(gone, 1)
@@ -359,7 +359,7 @@ for call in (
     except (RuntimeError, ValueError) as error:
         print("refused:", str(error).splitlines()[0])
 tensor = torch.ones(1)
-dist.all_reduce(tensor)  # a refused call harms nobody
+dist.all_reduce(tensor)  # a refused call harms no rank
 expect(tensor, 2)
 dist.destroy_process_group()
 print("done", os.getpid())

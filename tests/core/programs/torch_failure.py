@@ -1,4 +1,4 @@
-"""A rank that trains under DDP until rank 1 is gone, then prints what it was told, as JSON."""
+"""A rank that trains under DDP until rank 1 is gone, then prints the error that it got, as JSON."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ if rank == 1:
     assert "Rank 1 successfully reached monitoredBarrier, but received errors" in told, told
     assert "Rank 2 failed" in told, told
 total = torch.ones(1)
-dist.all_reduce(total)  # a barrier that failed harms nobody
+dist.all_reduce(total)  # a barrier that failed harms no rank
 assert total.item() == size
 
 short = dist.new_group()

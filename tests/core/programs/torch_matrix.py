@@ -2,7 +2,7 @@
 
 Exits 1 if any failed.
 
-    torch_matrix.py [--python PYTHON] [--wheel FILE] [--folder FOLDER] [--keep] [--whole-suite] [VERSION...]
+    `torch_matrix.py [--python PYTHON] [--wheel FILE] [--folder FOLDER] [--keep] [--whole-suite] [VERSION...]`
 
 All releases get the same wheel: FILE, or one that is built from this checkout. pip takes what its index has: from PyPI
 that is a CUDA build, 3 GB to download and 7 GB on the disk, which needs no GPU. A venv is removed when its release is

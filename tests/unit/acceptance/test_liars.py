@@ -232,7 +232,7 @@ def _device_records(*records):
     return "\n".join(MARK + json.dumps(one) for one in (*records, {"kind": "device-end"}))
 
 
-# Of each tool: its parser, and an output with one hostile value in the place of a value, a name or a list.
+# Of each tool: its parser, and an output with one hostile value instead of a value, a name or a list.
 TOOLS = {
     "nvbandwidth value": (nvbandwidth.parse, lambda bad: json.dumps({"nvbandwidth": {"testcases": [
         {"name": "device_local_copy", "status": "Passed", "bandwidth_matrix": [[bad] * 8]}]}})),

@@ -1,4 +1,4 @@
-"""Runs the node-side runner for real, in a scratch folder of this machine, under each shell that is here."""
+"""Runs the node-side runner for real, in a scratch directory of this machine, under each shell that is here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Ran:
 
 @dataclass
 class Runner:
-    """A node in a folder: ``root`` holds its files, ``state`` its journal."""
+    """A node in a directory: ``root`` holds its files, ``state`` its journal."""
 
     shell: tuple[str, ...]
     root: Path
@@ -110,7 +110,7 @@ def shell(request, tier_unavailable):
 
 @pytest.fixture
 def runner(shell, tmp_path):
-    """A fresh node in a folder."""
+    """A fresh node in a directory."""
     root = tmp_path / "root"
     root.mkdir()
     return Runner(shell, root, tmp_path / "state")

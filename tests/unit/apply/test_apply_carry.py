@@ -12,7 +12,7 @@ from clusterctl.transport.base import Completed
 
 
 class Node:
-    """A node that has nothing of what is carried yet, and what it was told."""
+    """A node that has nothing of what is carried yet; it records the programs it ran and the files it got."""
 
     node = "n"
 

@@ -62,7 +62,7 @@ def test_parse(line, expected):
 
 
 class Wire:
-    """A transport whose node says what it is told to, then ends, or is lost."""
+    """A transport whose node prints the given lines, then ends, or is lost."""
 
     node = "n"
 

@@ -1,4 +1,4 @@
-"""A run that goes on: the order of what is left of it, and what of it nobody asks for any more."""
+"""A run that is resumed: the order of its remaining steps, and the steps that nothing requires any longer."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Node:
         return self.runner.state / "journal"
 
     def look(self):
-        """What is below root, without the times of folders and of the value (sysfs keeps none)."""
+        """What is below root, without the times of directories and of the value (sysfs keeps none)."""
         found = self.runner.snapshot()
         found["value"] = found["value"][:4]
         return {

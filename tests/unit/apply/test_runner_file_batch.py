@@ -114,7 +114,7 @@ def test_a_tool_that_fails_once_costs_nothing(runner, tool, tmp_path):
 
 
 def test_a_run_that_is_cut_off_leaves_no_file_half_made(runner):
-    """A signal in the middle: what has been moved in is told, what has not is taken away and skipped."""
+    """A signal in the middle: what has been moved in is reported, what has not is removed and skipped."""
     before = runner.snapshot()
     runner.prelude = 'mv() { command mv "$@" || return; case $3 in */two) kill -TERM $$ ;; esac; }\n'
     steps = [_write(runner, "one"), _write(runner, "two"), _write(runner, "three"), _write(runner, "four")]

@@ -116,7 +116,7 @@ def test_a_file_that_no_longer_says_what_its_text_was_made_from_is_left_alone(ru
     assert path.read_text() == "{theirs}\n"
     path.write_text("{\r\n} \n\n")
     assert runner.apply(step).events(1) == [(1, "begin"), (1, "changed")]
-    # The run's own text is no change of somebody else's.
+    # The run's own text is not another user's change.
     again = WriteFile("x", str(path), "{newer}\n", made_from=hashlib.sha256(b"{new}").hexdigest())
     assert runner.apply(again).events(1) == [(1, "begin"), (1, "changed")]
     runner.undo()

@@ -1,4 +1,4 @@
-"""The node's journal and its lock: which run is undone, who is refused, and what is left by whoever was cut off."""
+"""The node's journal and its lock: which run is undone, who is refused, and what an interrupted run leaves."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_a_later_run_has_made_again_is_not_taken_back_with_an_earlier_one(r
         Command("without an undo", ("touch", str(mended)), None),
     )
     for run in ("early", "late"):
-        # Somebody else, or a reboot, has taken it back in between.
+        # Another user, or a reboot, has taken it back in between.
         value.write_text("a\n")
         mark.unlink(missing_ok=True)
         runner.apply(*steps, run=run)
@@ -245,7 +245,7 @@ def test_a_journal_that_goes_away_beneath_an_undo_fails_the_steps_that_it_held(r
     aside.rename(lost)
     mark.unlink()
     (runner.state / "lock").unlink(missing_ok=True)
-    # The command's own undo would move the journal again: it is forgotten here, as if somebody had mended it.
+    # The command's own undo would move the journal again: it is forgotten here, as if a user had fixed it.
     (runner.state / "journal/run1/0002/undone").write_text("now\n")
     assert runner.undo().events(1)[-1] == (1, "changed")
     assert not file.exists()

@@ -1,7 +1,7 @@
 """Packages: what a step brought is removed again, no more and no less, also after a crash in the middle.
 
-apt-get and dpkg-query are stand-ins over a folder with one file per installed package: the real ones would change
-this machine.
+apt-get and dpkg-query are stand-ins over a directory with one file per installed package: the real ones would
+change this machine.
 """
 
 from __future__ import annotations

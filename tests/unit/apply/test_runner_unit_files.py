@@ -1,4 +1,4 @@
-"""Units and the files they are made of: systemd reads what was written before it is told to act on it."""
+"""Units and the files they are made of: systemd reads what was written before it has to act on it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_unit_returns_to_what_it_was(runner, tmp_path):
 
 
 def _calls(folder):
-    """What systemctl was told since the last look, without the questions."""
+    """What systemctl was called with since the last look, without the questions."""
     calls = (folder / "calls").read_text().splitlines() if (folder / "calls").exists() else []
     (folder / "calls").unlink(missing_ok=True)
     return [call for call in calls if not call.startswith(("is-", "show "))]

@@ -1,4 +1,4 @@
-"""Units that others depend on: what runs is not restarted in passing, nobody is cut off unasked, sshd stays."""
+"""Units that others depend on: what runs is not restarted in passing, no user is cut off unasked, sshd stays."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Units:
         (self.folder / name).write_text(text)
 
     def calls(self):
-        """What systemctl was told since the last look."""
+        """What systemctl was called with since the last look."""
         path = self.folder / "calls"
         calls = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
@@ -66,7 +66,7 @@ def test_a_unit_that_runs_is_enabled_and_left_running(units):
     ran = units.apply(EnableUnit("enable", "nvidia-fabricmanager.service"))
     assert ran.events(1) == [(1, "begin"), (1, "changed")]
     assert units.calls() == ["enable nvidia-fabricmanager.service"]
-    # It ran before: its undo stops nothing, whoever is at work.
+    # It ran before: its undo stops nothing, no matter who is at work.
     units.put("gpu", "4711, /usr/bin/python3\n")
     assert (1, "changed") in units.undo().events(1)
     assert units.calls() == ["disable nvidia-fabricmanager.service"]

@@ -12,7 +12,7 @@ TWO = (("gpu1", 8), ("gpu2", 8))
 
 
 def test_the_tutorials_hostfile_to_the_letter() -> None:
-    """Its author put X.X.X.X on both lines in place of the addresses."""
+    """Its author put X.X.X.X on both lines instead of the addresses."""
     text = hostfile.render(
         (("manager", 1), ("worker1", 1)),
         addresses={"manager": "X.X.X.X", "worker1": "X.X.X.X"},

@@ -1,4 +1,4 @@
-"""The verb ``explain``: files, folders, compressed logs and standard input; its exit codes and its JSON."""
+"""The verb ``explain``: files, directories, compressed logs and standard input; its exit codes and its JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that users name for reports: whole or not at all, and never in the place of what is no plain file."""
+"""Files that users name for reports: whole or not at all, and never replacing what is not a plain file."""
 
 from __future__ import annotations
 

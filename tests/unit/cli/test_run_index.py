@@ -46,7 +46,7 @@ def find(root: Path) -> index.IndexedRuns:
 
 
 def folders_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the runs whose folders a list reads."""
+    """Return the runs whose directories a list reads."""
     read: list[str] = []
 
     def listed(run: RunDir) -> ListedRun:

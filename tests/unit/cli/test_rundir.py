@@ -37,7 +37,7 @@ def test_missing_and_damaged_stages_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_looked_at_or_read_is_a_config_error(tmp_path: Path) -> None:
-    # As a run of somebody else's; root, who may run the tests, reads those as well.
+    # As a run of another user; root, who may run the tests, reads those as well.
     with pytest.raises(ConfigError, match=r"cannot access .*: File name too long"):
         RunDir.open("x" * 300, tmp_path)
     run = RunDir.create("check", tmp_path)

@@ -1,4 +1,4 @@
-"""``clusterctl runs``: the run folders of all commands, on real folders that real commands made or that look alike."""
+"""``clusterctl runs``: the run folders of all commands, on real ones that commands made and on lookalikes."""
 
 from __future__ import annotations
 

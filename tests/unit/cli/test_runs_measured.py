@@ -20,7 +20,7 @@ OTHER = "20261121T091500Z-bench-aaaa"
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
-    """A folder of runs with two sweeps and a training, as $CLUSTERCTL_RUNS."""
+    """A directory of runs with two sweeps and a training, as $CLUSTERCTL_RUNS."""
     root = tmp_path / "runs"
     monkeypatch.setenv("CLUSTERCTL_RUNS", str(root))
     for record in (collective(), collective(H200_NP2, run=OTHER), slow_rank_training()):
@@ -219,7 +219,7 @@ def _renamed(number):
 
 
 def test_commands_of_another_type_end_no_import(tmp_path, capsys):
-    """100 folders in one import; ``line`` of any type is a text there."""
+    """100 directories in one import; ``line`` of any type is a text there."""
     hostile = [5, "x", {"line": "x"}, [5, {"line": [1]}], None, *values()]
     names = []
     for number, commands in enumerate(hostile):
@@ -231,7 +231,7 @@ def test_commands_of_another_type_end_no_import(tmp_path, capsys):
         (tmp_path / "from" / name / "artifacts.json").write_text(text)
     _, out, err = call(capsys, "import", str(tmp_path / "from"), "--runs", str(tmp_path / "to"), "--json")
     found = json.loads(out)
-    # A number of 401 digits is damage of that folder's file alone.
+    # A number of 401 digits is damage of that directory's file alone.
     assert len(found["refused"]) < 5 and len(found["imported"]) + len(found["refused"]) == len(names), err
     assert all("artifacts.json is damaged" in one for one in found["refused"])
     for verb in (["list"], ["export", "--format", "csv"], ["show", names[0]]):
@@ -247,7 +247,7 @@ def _places(value, path=()):
 
 
 def test_no_value_in_any_place_of_a_document_ends_an_import_or_an_export(tmp_path, capsys):
-    """200 folders in one import, each with one hostile value in one place; honest ones between them are imported."""
+    """200 directories in one import, each with a hostile value in one place; honest ones between them are imported."""
     chance = random.Random(30)
     honest = []
     for number in range(2 * VARIANTS):

@@ -120,7 +120,7 @@ def test_a_user_without_a_name_and_a_home_is_served(monkeypatch):
 
 
 def test_a_home_into_which_nobody_may_look_has_no_settings(monkeypatch, tmp_path):
-    """As HOME=/root in a container that runs as somebody else; to root, only a name too long is out of reach."""
+    """As HOME=/root in a container that runs as another user; to root, only a name too long is out of reach."""
     monkeypatch.setenv("HOME", str(tmp_path / ("x" * 300)))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     assert config.resolve(config.FANOUT) == config.Chosen(64, "default")

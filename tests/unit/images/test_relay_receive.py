@@ -29,7 +29,7 @@ SUM = hashlib.sha256(DATA).hexdigest()
 
 @pytest.fixture
 def node(tmp_path):
-    """The node's side: a folder, and a request as sshd would start it; ``begin`` leaves its input open."""
+    """The node's side: a directory, and a request as sshd would start it; ``begin`` leaves its input open."""
     work = tmp_path / "token"
     work.mkdir()
     (work / "receive.sh").write_bytes(SCRIPT.read_bytes())

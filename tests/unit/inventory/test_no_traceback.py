@@ -33,7 +33,7 @@ from clusterctl.inventory.requirement_settings import ClusterFileSettings
 
 EXAMPLES = 10_000 if SOAK else 1_000
 EXIT_CODES = {0, 2, 4, 9}
-"""Fine, usage, inventory, artifact: nothing else can come of an inventory that nobody contacts."""
+"""Fine, usage, inventory, artifact: nothing else can come of an inventory whose nodes are not contacted."""
 
 NASTY = (
     *("gpu[1-", "a[2-1]", "gpu[1-99999999]", "[", "]", "a,,b", "-x", "--help", "~", "~nobody/x", "[::1]:22"),
@@ -171,7 +171,7 @@ class Builder:
     def model(self, kind: type[BaseModel], more: float) -> dict[str, Any]:
         built = {}
         for name, info in kind.model_fields.items():
-            # A file or folder on this machine has to be there: test_mutations covers those that are not.
+            # A file or directory on this machine has to exist: test_mutations covers those that are not.
             if name in ("identity_file", "source") and kind is not ClusterFileSettings:
                 continue
             if info.is_required() or self.pick.random() < more:
@@ -308,7 +308,7 @@ def test_ten_thousand_inventories(file: Path, monkeypatch: pytest.MonkeyPatch) -
     with open(os.devnull, "w", encoding="utf-8") as sink, monkeypatch.context() as patch:  # noqa: PTH123
         patch.setattr("sys.stdout", sink)
         patch.setattr("sys.stderr", sink)
-        # Typer builds its commands anew at every call, which a process does once: 20 ms of every example.
+        # Typer builds its commands again at every call, which a process does once: 20 ms of every example.
         built = get_command(cli.application())
         patch.setattr(cli, "application", lambda verb: built)
         attempt()

@@ -1,4 +1,4 @@
-"""A node whose answers are no answers is a failure of its own, before a launch, in it and while images are brought."""
+"""A node whose answers cannot be parsed fails by itself: before a launch, in it and while images are brought."""
 
 from __future__ import annotations
 

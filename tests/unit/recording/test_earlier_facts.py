@@ -55,7 +55,7 @@ def as_nobody() -> Iterator[None]:
 
 
 def test_a_run_of_somebody_elses_counts_as_not_there() -> None:
-    # Outside of pytest's own folders, which nobody else may enter.
+    # Outside of pytest's own directories, which no other user may enter.
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder)
         wrote(runs, "20260101T000000Z-check-0001", {"n1": to_document(facts("n1", 100.0))})

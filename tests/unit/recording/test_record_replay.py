@@ -54,7 +54,7 @@ def without_run(printed: str) -> str:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A folder with a recording, its inventory removed, and what the check printed as JSON."""
+    """A directory with a recording, its inventory removed, and what the check printed as JSON."""
     folder = tmp_path_factory.mktemp("recorded")
     (folder / "fleet.yaml").write_text(INVENTORY)
     done = run("check", "fleet.yaml", "--json", "--record", "bug", folder=folder)

@@ -1,4 +1,4 @@
-"""Variants measured in turns on the page of their run, and repeats as noise in a comparison."""
+"""Interleaved variants on the page of their run, and repeats as noise in a comparison."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Who may mount the shared folder, run after run: the real script over its own table, exportfs a stand-in."""
+"""Who may mount the shared directory, run after run: the real script over its own table, exportfs a stand-in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from case_facts import facts_of
 from clusterctl.requirements.fleet.shared_dir import export as exports
 
 FOLDER = "/srv/shared"
-# exports(5) keeps its table as FOLDER<tab>CLIENT(OPTIONS).
+# exports(5) keeps its table as DIRECTORY<tab>CLIENT(OPTIONS).
 EXPORTFS = """#!/bin/sh
 [ ! -e {folder}/silent ] || exit 0
 for what in "$@"; do :; done

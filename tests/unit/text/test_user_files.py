@@ -1,4 +1,4 @@
-"""Files that users name: whatever is no bounded regular file is refused at once, with what to do."""
+"""Files that users name: anything but a bounded regular file is refused at once, with what to do."""
 
 from __future__ import annotations
 

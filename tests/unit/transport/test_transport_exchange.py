@@ -304,7 +304,7 @@ def test_a_flood_before_the_start_is_looked_through_once(password):
         exchange.feed_stderr(b"c" * 131072)
     exchange.feed_stderr(b"f")
     assert exchange.take_input()[0]
-    # Looked through anew each time it took 4 s and more.
+    # With a full search each time it took 4 s and more.
     assert time.process_time() - began < 2
 
 
@@ -315,7 +315,7 @@ def test_noise_in_small_pieces_is_looked_through_once(noise):
     began = time.process_time()
     for _ in range(250_000):
         exchange.feed_stdout(b"xxxx")
-    # Looked through anew each time it took 5 s and more.
+    # With a full search each time it took 5 s and more.
     assert time.process_time() - began < 2
     assert not exchange.started
     exchange.feed_stdout(b"\n" if len(noise) > 1 else b"m4rk 7\n")

@@ -35,7 +35,7 @@ def kex_init(*algorithms):
 
 @contextlib.contextmanager
 def answering(*answers):
-    """Give a port for each answer, which is sent behind SSH's greeting to whoever connects."""
+    """Give a port for each answer, which is sent behind SSH's greeting to each client that connects."""
 
     def serve(server, answer):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What happened between two readings of a node's health: each counter, state and log line, and what cannot be told."""
+"""What happened between two readings of a node's health: each counter, state and log line, and what cannot be known."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_a_line_in_the_last_moment_before_the_run_is_old_and_the_same_line_again
     before = _log((25163.0, line), last_s=25163.0)
     assert growth(before, _log((25163.0, line))) == ()
     assert [event.by for event in growth(before, _log((25163.0, line), (25163.0, line)))] == [1]
-    # Older lines were not among the newest ones of the first reading: they are no news.
+    # Older lines were not among the newest ones of the first reading: they are not new.
     assert growth(before, _log((9.0, line), (25163.0, line))) == ()
 
 

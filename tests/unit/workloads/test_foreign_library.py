@@ -1,4 +1,4 @@
-"""A rank with a library of others: real processes, with a module in the place of the vendor's."""
+"""A rank with a library of others: real processes, with a module instead of the vendor's."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Who exchanges data with whom, so that a slow rank can be told from its neighbours; and what they print is read."""
+"""Who exchanges data with whom, which distinguishes a slow rank from its neighbours; and what they print is read."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def get_model(name, weights=None, **options):
 
 @pytest.fixture
 def train(tmp_path, bare_environment):
-    """A function that trains a model for one step with a folder in front of everything else that is imported."""
+    """A function that trains a model for one step with a directory in front of everything else that is imported."""
 
     def run(model, text=None):
         if text is not None:

@@ -102,7 +102,7 @@ void lose_receiver(const AnyNet& net) {
   check(net.close_send(connection.send_comm));
 }
 
-// A rank that computes for longer than a host may be silent, and does not read meanwhile, is no dead host.
+// A rank that computes for longer than a host may be silent, and does not read meanwhile, is not a dead host.
 void late_receiver(const AnyNet& net) {
   const Connection connection = connect_pair(net);
   Buffer out(64 << 20, 3), in(64 << 20);

@@ -1,7 +1,7 @@
 """What is imported is what the other tool itself reads: ansible-inventory's recorded answer, ``ssh -G``, nodeset.
 
-``ansible_*.json`` is what ``ansible-inventory -i FILE --list`` of ansible-core 2.19 says of the folders beside
-it (the INI one without its encrypted file, which Ansible does not open without the password).
+``ansible_*.json`` is what ``ansible-inventory -i FILE --list`` of ansible-core 2.19 prints for the directories
+beside it (the INI one without its encrypted file, which Ansible does not open without the password).
 """
 
 from __future__ import annotations
