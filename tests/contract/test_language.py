@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+import tokenize
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
 from plain_english import found
 
 ROOT = Path(__file__).resolve().parents[2]
+_CXX_SUFFIXES = (".c", ".cc", ".cu", ".cuh", ".h", ".hpp", ".inc")
 PAGES = sorted(
     [*ROOT.glob("*.md")]
     + [
@@ -28,9 +30,19 @@ CXX = sorted(
     file
     for folder in ("src", "include", "cuda", "nccl", "nccl_plugins", "perf")
     for file in (ROOT / "collective_core" / folder).rglob("*")
-    if file.suffix in (".cc", ".cu", ".cuh", ".h", ".inc")
+    if file.suffix in _CXX_SUFFIXES
 )
-_COMMENT_OR_STRING = re.compile(r'//(.*)$|"((?:[^"\\]|\\.)*)"')
+# Their strings are data, as the account `nobody` is: only docstrings and comments are read.
+TESTS = sorted(module for folder in ("tests", "benchmarks") for module in (ROOT / folder).rglob("*.py"))
+TESTS_CXX = sorted(
+    file
+    for folder in ("tests", "benchmarks")
+    for file in (ROOT / folder).rglob("*")
+    if file.suffix in _CXX_SUFFIXES
+)
+_COMMENT_OR_STRING = re.compile(
+    r"""//(?P<line>.*)|/\*(?P<block>(?s:.*?))\*/|"(?P<string>(?:[^"\\\n]|\\.)*)"|'(?:[^'\\\n]|\\.)'"""
+)
 _FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 
 
@@ -45,11 +57,29 @@ def sentences(module: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def written_in(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each comment and string of a file of C++ or CUDA."""
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        for comment, string in _COMMENT_OR_STRING.findall(line):
-            yield number, comment or string
+def notes(module: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each docstring and comment, without the other strings of a module."""
+    begins = True  # a statement, of which a string is a docstring
+    with module.open(encoding="utf-8") as source:
+        for token in tokenize.generate_tokens(source.readline):
+            if token.type == tokenize.COMMENT or (begins and token.type == tokenize.STRING):
+                yield token.start[0], token.string
+            if token.type not in (tokenize.COMMENT, tokenize.NL):
+                begins = token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+
+
+def written_in(file: Path, kinds: Collection[str] = ("line", "block", "string")) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each comment and string, or of the kinds named, of a file of C, C++ or CUDA."""
+    source = file.read_text(encoding="utf-8")
+    for match in _COMMENT_OR_STRING.finditer(source):
+        kind = match.lastgroup
+        if kind is not None and kind in kinds:
+            yield source.count("\n", 0, match.start()) + 1, match[kind]
+
+
+def comments_in(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each comment of a file of C, C++ or CUDA."""
+    return written_in(file, ("line", "block"))
 
 
 # One test for each kind of file, which lists every hit: one for each of a thousand files costs more than the search.
@@ -60,12 +90,14 @@ def test_documents_are_in_plain_english() -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "texts_of"), [(MODULES, sentences), (CXX, written_in)], ids=["Python", "C++ and CUDA"]
+    ("files", "texts_of"),
+    [(MODULES, sentences), (CXX, written_in), (TESTS, notes), (TESTS_CXX, comments_in)],
+    ids=["Python", "C++ and CUDA", "Python of tests", "C++ of tests"],
 )
 def test_messages_help_texts_and_comments_are_in_plain_english(
     files: list[Path], texts_of: Callable[[Path], Iterator[tuple[int, str]]]
 ) -> None:
-    assert len(files) > 200
+    assert len(files) > 100
     assert [
         f"{file.relative_to(ROOT)}:{line}: {hit}"
         for file in files
@@ -74,7 +106,18 @@ def test_messages_help_texts_and_comments_are_in_plain_english(
     ] == []
 
 
+def test_docstrings_and_comments_of_a_module_are_found_but_not_its_data(tmp_path: Path) -> None:
+    module = tmp_path / "a.py"
+    module.write_text('"""One."""\nUSERS = [  # two\n    "nobody",\n]\n\n\ndef f():\n    """Three."""\n')
+    assert list(notes(module)) == [(1, '"""One."""'), (2, "# two"), (8, '"""Three."""')]
+
+
 def test_comments_and_strings_of_cxx_are_found(tmp_path: Path) -> None:
     file = tmp_path / "a.cc"
-    file.write_text('int a;  // it is no number\nthrow Error("that is \\"none\\"");\nint nobody;\n')
-    assert list(written_in(file)) == [(1, " it is no number"), (2, 'that is \\"none\\"')]
+    file.write_text(
+        "/* One\n * of two lines. */\nint a;  // it is no number\nchar b = '\"';\n"
+        'throw Error("that is \\"none\\"");\nint nobody;\n'
+    )
+    comments = [(1, " One\n * of two lines. "), (3, " it is no number")]
+    assert list(written_in(file)) == [*comments, (5, 'that is \\"none\\"')]
+    assert list(comments_in(file)) == comments
