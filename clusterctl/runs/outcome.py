@@ -51,7 +51,7 @@ def listed(run: RunDir) -> ListedRun:
         nodes = _nodes(run)
         found = _with_error(run, _outcome(run, verb))
     except (ClusterctlError, *_DAMAGE) as error:
-        # The list names the run, and has no room for the path of its folder.
+        # The list names the run, and has no room for its path.
         why = " ".join(str(error).split()).replace(f"{run.path}: ", "").replace(f"{run.path}/", "")
         nodes, found = (), RunEnd(RunOutcome.UNREADABLE, why[:_MESSAGE_CHARACTERS])
     return ListedRun(
