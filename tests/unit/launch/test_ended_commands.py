@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from listening import wait_until
 
 from clusterctl.launch.processes import end_command_script
 
@@ -37,7 +38,11 @@ def command(mark: str) -> Iterator[Command]:
         )
         started.append(process)
         assert process.stdout is not None
-        return int(process.stdout.readline())
+        beside = int(process.stdout.readline())
+        marked = f"CLUSTERCTL_COMMAND={mark}".encode()
+        # The shell prints before it becomes the program that has the mark.
+        wait_until(lambda: marked in Path(f"/proc/{process.pid}/environ").read_bytes(), "the mark")
+        return beside
 
     yield start
     for process in started:
