@@ -26,8 +26,8 @@ MEASURES = {
 def sentence(found: Locate) -> str:
     """Return what is slow, with the part that the measurements leave, and what to do next."""
     if found.status is LocateStatus.FAILED:
-        first = found.failures[0] if found.failures else None
-        said = "" if first is None else f"{first.message}; {first.hint or ''}".partition("\n")[0].rstrip("; ")
+        # The lines of the failures follow, with their reasons and hints.
+        said = found.failures[0].message.partition("\n")[0].partition(": ")[0] if found.failures else ""
         return f"no verdict, because the run failed: {said}" if said else "no verdict, because the run failed"
     named = list(dict.fromkeys(_named(found)))
     if named:
