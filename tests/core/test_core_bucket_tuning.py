@@ -134,7 +134,7 @@ def test_a_ddp_that_trains_gets_the_buckets_of_another() -> None:
     ddp = DistributedDataParallel(model)
     now = [0.0]
 
-    def renew(cap: float | None) -> DistributedDataParallel:
+    def renew(_ddp: DistributedDataParallel, cap: float | None) -> DistributedDataParallel:
         return DistributedDataParallel(model, bucket_cap_mb=cap)
 
     def gradients(of: torch.nn.Module) -> list[torch.Tensor]:
@@ -161,3 +161,65 @@ def test_a_ddp_that_trains_gets_the_buckets_of_another() -> None:
     assert again.end_step()
     ddp.register_comm_hook(None, lambda _state, bucket: bucket.buffer())
     assert not again.end_step()
+
+
+def settings(of: Any) -> Any:
+    return of.bucket_bytes_cap, of.reducer
+
+
+@pytest.mark.usefixtures("alone")
+def test_buckets_change_on_all_ranks_or_none_and_state_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a script that keeps buffers of its own per rank, or trains locally, rank 0's must not replace them."""
+    import torch
+    import torch.distributed as dist
+    from collective_core.torch import unasked_buckets
+    from torch.nn.parallel import DistributedDataParallel, distributed
+
+    made: list[Callable[[DistributedDataParallel, float | None], DistributedDataParallel]] = []
+    monkeypatch.setattr(DistributedDataParallel, "__init__", DistributedDataParallel.__init__)
+    monkeypatch.setattr(unasked_buckets, "register_optimizer_step_post_hook", lambda _hook: None)
+    monkeypatch.setattr(unasked_buckets, "_consider", lambda _ddp, renew: made.append(renew))
+    unasked_buckets.serve()
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 1))
+    ddp = DistributedDataParallel(model)
+    (renew,) = made
+    with monkeypatch.context() as patched:
+        patched.setattr(distributed, "_sync_module_states", lambda **_: pytest.fail("state was replaced"))
+        fresh = renew(ddp, 1)
+    assert fresh.bucket_bytes_cap == 1 << 20
+    del fresh
+
+    def fail(_ddp: object, _cap: object) -> DistributedDataParallel:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    now = iter(range(100))
+    tuning = unasked_buckets.Tuning(ddp, fail, (None, 1), clock=lambda: next(now))
+    before = settings(ddp)
+    with caplog.at_level("INFO", "collective_core"):
+        steps = 1
+        while tuning.end_step():
+            steps += 1
+    assert steps == unasked_buckets.WARMUP + unasked_buckets.SAMPLES
+    assert settings(ddp) == before
+    assert "cannot become 1: CUDA out of memory." in caplog.text
+    assert "stays the default: a rank could not make other buckets" in caplog.text
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    for reason, change in (
+        ("a CUDA graph is captured", (torch.cuda, "is_current_stream_capturing", lambda: True)),
+        ("results are to be reproducible", (torch.backends.cudnn, "deterministic", True)),
+        ("other parameters are trained now", (model[0].bias, "requires_grad", False)),
+    ):
+        caplog.clear()
+        again = unasked_buckets.Tuning(ddp, renew, (None, 1))
+        with monkeypatch.context() as patched, caplog.at_level("INFO", "collective_core"):
+            patched.setattr(*change)
+            assert not again.end_step()
+        assert f"bucket_cap_mb of DDP stays the default: {reason}" in caplog.text
+    ddp._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)
+    assert not unasked_buckets.Tuning(ddp, renew, (None, 1)).end_step()
+    del ddp
+    assert again.has_ended()

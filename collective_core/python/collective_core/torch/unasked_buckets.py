@@ -42,20 +42,24 @@ class Tuning:
     def __init__(
         self,
         ddp: DistributedDataParallel,
-        renew: Callable[[Cap], DistributedDataParallel],
+        renew: Callable[[DistributedDataParallel, Cap], DistributedDataParallel],
         candidates: Sequence[Cap],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Take a DDP with torch's default, and what makes another one around its module."""
+        """Take a DDP with torch's default, and what makes another one like it around its module."""
         self._ddp = weakref.ref(ddp)
         self._renew = renew
         self._clock = clock
         self._tuner = BucketTuner(candidates)
-        self._trained = {id(parameter) for parameter in ddp.module.parameters() if parameter.requires_grad}
+        self._trained = _trained_by(ddp)
         self._cap: Cap = self._tuner.pending()[0]
         self._steps = 0
         self._began = clock()
         self._taken: list[float] = []
+
+    def has_ended(self) -> bool:
+        """Return whether the script has dropped its DDP."""
+        return self._ddp() is None
 
     def is_stepped_by(self, optimizer: torch.optim.Optimizer) -> bool:
         """Return whether the optimizer has all that this DDP trains: then its step ends a training step."""
@@ -65,7 +69,10 @@ class Tuning:
     def end_step(self) -> bool:
         """Take the time of a step, and change the buckets if it was the last with them. Returns whether to go on."""
         ddp = self._ddp()
-        if ddp is None or _is_unfit(ddp):
+        if ddp is None:
+            return False
+        if reason := _unfit(ddp, self._trained):
+            self._log(ddp, f"stays {self._cap or 'the default'}: {reason}")
             return False
         device = next(ddp.parameters()).device
         if device.type == "cuda":  # the host is ahead of the GPU
@@ -80,18 +87,41 @@ class Tuning:
         self._tuner.record(self._cap, slowest(sorted(self._taken)[SAMPLES // 2], ddp))
         pending = self._tuner.pending()
         wanted = pending[0] if pending else self._tuner.best
-        if wanted != self._cap:
-            _give(ddp, self._renew(wanted))
+        if wanted != self._cap and not self._give(ddp, wanted):
+            return False
         self._cap, self._steps, self._taken = wanted, 0, []
         self._began = self._clock()
-        if not pending and ddp.process_group.rank() == 0:
+        if not pending:
             times = ", ".join(
                 f"{cap or 'default'}: {1e3 * s:.2f} ms" for cap, s in self._tuner.times_s.items()
             )
-            _logger.info(
-                "collective_core: bucket_cap_mb of DDP is %s; a step takes %s", wanted or "the default", times
-            )
+            self._log(ddp, f"is {wanted or 'the default'}; a step takes {times}")
         return bool(pending)
+
+    def _give(self, ddp: DistributedDataParallel, cap: Cap) -> bool:
+        """Put the buckets of another DDP into this one, on all ranks or none; returns whether it has them.
+
+        The old Reducer takes its hooks off the parameters as it goes.
+        """
+        fresh: DistributedDataParallel | None = None
+        missing = ""
+        try:
+            fresh = self._renew(ddp, cap)
+        except (
+            RuntimeError
+        ) as error:  # such as torch.OutOfMemoryError: for a moment there are two sets of buckets
+            missing = str(error).partition("\n")[0]
+        if fresh is None:
+            _logger.warning("collective_core: bucket_cap_mb of DDP cannot become %s: %s", cap, missing)
+        if slowest(float(fresh is None), ddp) or fresh is None:
+            self._log(ddp, f"stays {self._cap or 'the default'}: a rank could not make other buckets")
+            return False
+        vars(ddp).update({name: value for name, value in vars(fresh).items() if name in _OF_BUCKETS})
+        return True
+
+    def _log(self, ddp: DistributedDataParallel, text: str) -> None:
+        if ddp.process_group.rank() == 0:
+            _logger.info("collective_core: bucket_cap_mb of DDP %s", text)
 
 
 def serve() -> None:
@@ -105,11 +135,14 @@ def serve() -> None:
         if type(self) is not DistributedDataParallel or not options.keys() <= _SIMPLE:
             return
         del options["self"], options["module"]
-        module = self.module
+        if (
+            "init_sync" in signature.parameters
+        ):  # else rank 0's parameters and buffers would replace those of others
+            options["init_sync"] = False
 
-        def renew(cap: Cap) -> DistributedDataParallel:
+        def renew(ddp: DistributedDataParallel, cap: Cap) -> DistributedDataParallel:
             fresh = DistributedDataParallel.__new__(DistributedDataParallel)
-            original(fresh, module, **options, **({} if cap is None else {"bucket_cap_mb": cap}))
+            original(fresh, ddp.module, **options, **({} if cap is None else {"bucket_cap_mb": cap}))
             return fresh
 
         _consider(self, renew)
@@ -119,7 +152,10 @@ def serve() -> None:
     register_optimizer_step_post_hook(_after_step)
 
 
-def _consider(ddp: DistributedDataParallel, renew: Callable[[Cap], DistributedDataParallel]) -> None:
+def _consider(
+    ddp: DistributedDataParallel, renew: Callable[[DistributedDataParallel, Cap], DistributedDataParallel]
+) -> None:
+    _tunings[:] = [one for one in _tunings if not one.has_ended()]
     candidates = distinct(CANDIDATES, ddp.module)
     trained = sum(parameter.requires_grad for parameter in ddp.module.parameters())
     # A rank of an optimizer that is spread over the ranks may hold a single parameter, but not two.
@@ -128,19 +164,24 @@ def _consider(ddp: DistributedDataParallel, renew: Callable[[Cap], DistributedDa
         _tunings.append(Tuning(ddp, renew, candidates))
 
 
-def _is_unfit(ddp: Any) -> bool:
-    """Return whether the script has asked since for what another Reducer would lose; equal on all ranks."""
-    return bool(
-        ddp._comm_hooks
-        or ddp.static_graph
-        or ddp._join_config.enable
-        or torch.are_deterministic_algorithms_enabled()
-    )
+def _trained_by(ddp: DistributedDataParallel) -> set[int]:
+    return {id(parameter) for parameter in ddp.module.parameters() if parameter.requires_grad}
 
 
-def _give(ddp: DistributedDataParallel, fresh: DistributedDataParallel) -> None:
-    """Put the buckets of another DDP into this one; the old Reducer takes its hooks off the parameters as it goes."""
-    vars(ddp).update({name: value for name, value in vars(fresh).items() if name in _OF_BUCKETS})
+def _unfit(ddp: Any, trained: set[int]) -> str:
+    """Return why another Reducer would lose what the script has asked for since, or ""; equal on all ranks."""
+    reasons = {
+        "it has a communication hook": ddp._comm_hooks or ddp._get_ddp_logging_data().get("comm_hook"),
+        "its graph is static": ddp.static_graph,
+        "it is inside join()": ddp._join_config.enable,
+        "it reduces in Python": getattr(ddp, "_use_python_reducer", False),
+        "other parameters are trained now": _trained_by(ddp) != trained,
+        "results are to be reproducible": torch.are_deterministic_algorithms_enabled()
+        or torch.backends.cudnn.deterministic,
+        "a CUDA graph is captured": torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        and torch.cuda.is_current_stream_capturing(),
+    }
+    return next((reason for reason, is_so in reasons.items() if is_so), "")
 
 
 def _after_step(optimizer: torch.optim.Optimizer, _given: Any, _named: Any) -> None:
