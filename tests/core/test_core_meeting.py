@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from collective_core.communicator import Launch, launch
+from collective_core.interruptible import joined
 
 from collective_core import CollectiveCoreError
 
@@ -89,6 +90,14 @@ def test_ctrl_c_ends_the_waiting_for_other_ranks(environment: dict[str, str]) ->
             rank.kill()
     assert rank.returncode == -signal.SIGINT, errors
     assert errors.splitlines()[-1] == "KeyboardInterrupt", errors
+
+
+def test_what_goes_wrong_on_the_thread_that_waits_reaches_the_caller() -> None:
+    def fail(_handle: object) -> int:
+        raise ValueError("of the call")
+
+    with pytest.raises(ValueError, match="of the call"):
+        joined(fail)
 
 
 def test_two_jobs_without_a_name_at_once(environment: dict[str, str], ranks: Any) -> None:

@@ -54,6 +54,23 @@ def test_pythons_own_options_are_kept(original: list[str], arguments: int, optio
     assert run.python_options(original, arguments) == options
 
 
+def test_a_start_by_path_is_refused_because_it_would_start_itself_again() -> None:
+    with pytest.raises(CollectiveCoreError, match=r"not as /x/run\.py"):
+        run.python_options(["python", "/x/run.py", "t.py"], 1)
+
+
+def test_a_directory_of_the_name_is_not_an_installed_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Python finds a plain directory, such as a clone of the sources, only if nothing else has the name."""
+    (tmp_path / "torch_accl").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "torch_accl" in aliases.free_names(force=False)
+    (tmp_path / "torch_accl" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)  # forgets what importlib has cached
+    assert "torch_accl" not in aliases.free_names(force=False)
+
+
 @pytest.fixture
 def clean(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """An environment without what this program reads."""
@@ -94,6 +111,7 @@ def test_the_variables_of_a_script(clean: pytest.MonkeyPatch) -> None:
     [
         ("TORCH_DEVICE_BACKEND_AUTOLOAD", "0", "unset it"),
         ("CCORE_ALIAS", "perhaps", "CCORE_ALIAS=perhaps: expected 0 or 1 or force"),
+        ("CCORE_NCCL", "no", "CCORE_NCCL=no: expected 0 or 1 or all"),
     ],
 )
 def test_variables_that_contradict(clean: pytest.MonkeyPatch, name: str, value: str, said: str) -> None:

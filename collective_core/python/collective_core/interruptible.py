@@ -9,7 +9,6 @@ from ctypes import byref, c_void_p
 from typing import Any
 
 from collective_core import _lib
-from collective_core.errors import CollectiveCoreError
 
 # What a fault of the thread itself raises; all others are for the thread of the program.
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
@@ -20,7 +19,7 @@ def joined(join: Callable[[Any], int]) -> c_void_p:
 
     Python runs handlers of signals on the main thread between its own instructions, so a call of the library there
     would keep them waiting. It is made on another thread instead, which leaves no communicator behind if an exception
-    of a handler, such as KeyboardInterrupt, has ended the waiting. Raises what the library reports.
+    of a handler, such as KeyboardInterrupt, has ended the waiting. Raises what `join` raises, and CollectiveCoreError.
     """
     if threading.current_thread() is not threading.main_thread():
         handle = c_void_p()
@@ -47,13 +46,13 @@ class _Attempt:
         self._has_ended = False
         self._is_given_up = False
         self.handle = c_void_p()
-        self.error: CollectiveCoreError | None = None
+        self.error: Exception | None = None
 
     def run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _FAULTS)
         try:
             _lib.check(self._join(byref(self.handle)))
-        except CollectiveCoreError as error:
+        except Exception as error:  # noqa: BLE001  # whatever it is, the thread of the program raises it
             self.error = error
         with self._lock:
             self._has_ended = True

@@ -53,10 +53,13 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 def python_options(original: Sequence[str], arguments: int) -> list[str]:
     """Return the options of Python itself in `sys.orig_argv`, whose last words are so many arguments of ours.
 
-    What comes before our own `-m collective_core.run` stays: `-O`, `-X dev`, `-m cProfile`.
+    What comes before our own `-m collective_core.run` stays: `-O`, `-X dev`, `-m cProfile`. Raises CollectiveCoreError
+    without `-m`.
     """
     before = list(original[1 : len(original) - arguments])
     last = before.pop()
+    if not last.endswith(_NAME):  # the path of this file: Python would run it again, and so on without an end
+        raise CollectiveCoreError(Result.INVALID_USAGE, f"start it as python -m {_NAME}, not as {last}")
     if before and last == _NAME:
         last = before.pop()  # -m, or flags that end in it, as -um
         last = last.removesuffix("m")
@@ -79,7 +82,7 @@ def variables(chosen: Mapping[str, str]) -> dict[str, str]:
     made = {"CCORE_RUN": "1", **chosen}
     if not environment.text("CCORE_DEBUG"):
         made["CCORE_DEBUG"] = "VERSION"
-    if made.get("CCORE_NCCL", environment.text("CCORE_NCCL")) != "0":
+    if made.get("CCORE_NCCL", environment.choice("CCORE_NCCL")) != "0":
         made["LD_PRELOAD"] = _in_front(str(nccl_library_path()), os.environ.get("LD_PRELOAD", ""))
     alias = made.get("CCORE_ALIAS", aliases.wanted(of_run=True))
     if alias != "0":
@@ -130,10 +133,11 @@ def main() -> None:
         if chosen[option.word.removeprefix("--").replace("-", "_")]
     }
     try:
+        options = python_options(sys.orig_argv, len(sys.argv) - 1)
         made = variables(settings)
     except (CollectiveCoreError, LibraryNotFoundError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
-    words = [sys.executable, *python_options(sys.orig_argv, len(sys.argv) - 1), *script]
+    words = [sys.executable, *options, *script]
     os.execve(sys.executable, words, {**os.environ, **made})
 
 

@@ -83,7 +83,11 @@ def _is_installed(name: str) -> bool:
     if name in sys.modules:
         return True
     found = importlib.util.find_spec(name)
-    return found is not None and not Path(found.origin or "").is_relative_to(BEFORE_TORCH)
+    if (
+        found is None or found.origin is None
+    ):  # a plain directory of this name, such as a clone, is not a package
+        return False
+    return not Path(found.origin).is_relative_to(BEFORE_TORCH)
 
 
 def is_alias(name: str) -> bool:
