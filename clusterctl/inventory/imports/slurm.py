@@ -26,7 +26,7 @@ _PAIR = re.compile(
 # `scontrol -o`. A reason in slurm.conf is one word, and scontrol ends it with who gave it.
 _FREE_TEXT = re.compile(
     r"(?:^|\s)(?:(?:Reason|Comment|AdminComment|Extra|OS)=(?:\"[^\"]{0,4000}\"|'[^']{0,4000}')"
-    r"|Reason=(?:.*\[[^\s\[\]]{1,200}@[^\s\[\]]{1,200}\]|\S*)"
+    r"|Reason=(?:.{0,4000}\[[^\s\[\]]{1,200}@[^\s\[\]]{1,200}\]|\S*)"
     r"|(?:Comment|AdminComment|Extra|OS)=.*?(?=\sRealMemory=|$))",
     re.IGNORECASE,
 )
