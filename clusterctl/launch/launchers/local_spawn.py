@@ -88,6 +88,8 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
+        # timeout(1) forwards the signal that its group has received: the second one must not interrupt end().
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise SystemExit(143)
 
     signal.signal(signal.SIGTERM, stop)

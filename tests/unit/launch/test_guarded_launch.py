@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,20 @@ def test_ranks_that_ignore_sigterm_end_by_their_deadline(tmp_path, spawner_dies)
     with process:
         assert process.wait(60) >= 124
     # A killed process of a loaded machine may need a moment to end.
+    wait_until(lambda: of_launch(launch.token) == {}, "ranks are left", 30)
+
+
+def test_further_signals_do_not_interrupt_the_end_of_the_ranks(tmp_path):
+    launch, process = started(tmp_path, ("sh", "-c", STUBBORN), 600)
+    clock = clock_of(process, 600)
+    spawners = [pid for pid, words in of_launch(launch.token).items() if SPAWNER in words and pid != clock]
+    with process:
+        os.killpg(process.pid, signal.SIGTERM)
+        for _ in range(10):
+            for pid in spawners:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+            time.sleep(0.05)
     wait_until(lambda: of_launch(launch.token) == {}, "ranks are left", 30)
 
 
