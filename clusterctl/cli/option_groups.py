@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, get_type_hints
 
 from typer.models import OptionInfo
 
-from clusterctl.errors import UsageError
+from clusterctl.cli.options import require_alone
 
 
 class OptionGroup(Protocol):
@@ -40,11 +40,8 @@ class Mode:
         """Raise UsageError if an option that this mode excludes was given; nothing if the mode itself was not."""
         chosen = [one for group in groups for one in _given(group)]
         flags = [flag for flag, excluding in chosen if self.flag in excluding]
-        if flags and any(flag == self.flag for flag, _ in chosen):
-            raise UsageError(
-                f"{self.flag} {self.does}, so {', '.join(flags)} cannot be combined with it",
-                hint="leave one of them out" + (f"; {self.flag} allows {self.allows}" if self.allows else ""),
-            )
+        if any(flag == self.flag for flag, _ in chosen):
+            require_alone(self.flag, self.does, dict.fromkeys(flags, True), self.allows)
 
 
 def given(*groups: OptionGroup) -> list[str]:
