@@ -21,7 +21,7 @@ _FORMS = (
     re.compile(rf"(?:^|\[)[IWEF](?P<month>[01]?\d)(?P<d>[0-3]\d) {_CLOCK}"),
 )
 _YEAR_S = 366 * 86400.0
-"""The year 2000, of which stamps without a year are taken to be."""
+"""The seconds of 2000, the year in which all stamps are compared."""
 
 
 class Stamp(NamedTuple):
