@@ -107,9 +107,8 @@ class Tuning:
         missing = ""
         try:
             fresh = self._renew(ddp, cap)
-        except (
-            RuntimeError
-        ) as error:  # such as torch.OutOfMemoryError: for a moment there are two sets of buckets
+        except RuntimeError as error:
+            # Such as torch.OutOfMemoryError: for a moment there are two sets of buckets.
             missing = str(error).partition("\n")[0]
         if fresh is None:
             _logger.warning("collective_core: bucket_cap_mb of DDP cannot become %s: %s", cap, missing)
@@ -135,9 +134,8 @@ def serve() -> None:
         if type(self) is not DistributedDataParallel or not options.keys() <= _SIMPLE:
             return
         del options["self"], options["module"]
-        if (
-            "init_sync" in signature.parameters
-        ):  # else rank 0's parameters and buffers would replace those of others
+        if "init_sync" in signature.parameters:
+            # Rank 0's parameters and buffers must not replace those of others.
             options["init_sync"] = False
 
         def renew(ddp: DistributedDataParallel, cap: Cap) -> DistributedDataParallel:

@@ -37,9 +37,8 @@ _logger = logging.getLogger("collective_core")
 def serve() -> None:
     """Wrap what this process needs, once, before the script can call anything of torch."""
     if not environment.text("CCORE_DEBUG"):
-        os.environ["CCORE_DEBUG"] = (
-            "VERSION"  # of every communicator, the line that shows its ranks and transports
-        )
+        # Of every communicator, the line that shows its ranks and transports.
+        os.environ["CCORE_DEBUG"] = "VERSION"
     log.show_on_stderr()
     _offer_plugins()
     unasked_buckets.serve()
