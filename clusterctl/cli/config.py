@@ -8,6 +8,8 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli.options import JsonOption
+from clusterctl.report.line import Tone
+from clusterctl.report.view import Cell
 
 if TYPE_CHECKING:
     from clusterctl.documents.config import ConfigSetting
@@ -30,7 +32,8 @@ def show(as_json: JsonOption = False) -> None:
     from clusterctl import config
     from clusterctl.documents.config import Config, ConfigSetting
     from clusterctl.inventory.user_paths import is_there
-    from clusterctl.report.text.table import columns, fits
+    from clusterctl.report.text import of_view
+    from clusterctl.report.view import Block, Head, Table, View
 
     settings = [
         ConfigSetting(
@@ -54,20 +57,22 @@ def show(as_json: JsonOption = False) -> None:
             Config(file=str(path), file_exists=is_there(path), settings=tuple(settings)).document()
         )
         return
-    rows = [(one.name, _number(one.value), _from(one), one.help) for one in settings]
-    width = console.width()
-    table = columns(("setting", "value", "from", "meaning"), rows, left=(0, 1, 2, 3))
-    if width is not None and not fits(table, width):
-        short = columns(("setting", "value", "from"), [row[:3] for row in rows], left=(0, 1, 2))
-        meanings = columns(("setting", "meaning"), [(row[0], row[3]) for row in rows], left=(0, 1))
-        table = f"{short}\n\n{meanings}"
-    console.data(table, look="settings")
+    heads = (
+        *(Head(name, words=True) for name in ("setting", "value", "from")),
+        Head("meaning", words=True, wide=True),
+    )
+    rows = tuple(
+        (Cell(one.name, Tone.NAME), Cell(_number(one.value)), _from(one), Cell(one.help)) for one in settings
+    )
+    table = Table(heads, rows, notes=tuple(one.help for one in settings))
+    console.data(of_view.lines(View("", (Block("", tables=(table,)),)), console.width()))
     console.talk(f"configuration file: {path}{'' if is_there(path) else ' (does not exist)'}")
 
 
-def _from(setting: ConfigSetting) -> str:
+def _from(setting: ConfigSetting) -> Cell:
     """Return what set the value; a variable that the first column names already is ``environment``."""
-    return "environment" if setting.origin == f"${setting.name}" else setting.origin
+    origin = "environment" if setting.origin == f"${setting.name}" else setting.origin
+    return Cell(origin, Tone.FAINT if origin == "default" else Tone.PLAIN)
 
 
 def _number(value: int | float | str) -> str:

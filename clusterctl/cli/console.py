@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from clusterctl import log
@@ -16,6 +16,7 @@ from clusterctl.cli.terminal import color
 from clusterctl.cli.terminal.live_area import AREA
 from clusterctl.cli.terminal.streams import abandon, encodable, takes_all
 from clusterctl.errors import ConfigError, UsageError
+from clusterctl.report.line import TonedLine, labelled
 from clusterctl.text import json_text
 from clusterctl.text.visible import visible
 
@@ -97,60 +98,52 @@ def verbose() -> bool:
     return logging.getLogger(log.ROOT).getEffectiveLevel() <= logging.INFO
 
 
-def data(text: str, *, look: str | None = None, wrap: bool = False) -> None:
-    """Write the requested data to stdout, on a colour terminal in the colours of ``look``.
-
-    ``wrap`` breaks lines that are wider than a terminal between words.
-    """
-    if wrap and sys.stdout.isatty():
-        text = _between_words(text)
+def data(text: str | Sequence[TonedLine]) -> None:
+    """Write the requested data to stdout, on a colour terminal in the colours of its lines."""
+    shown = _shown(sys.stdout, [TonedLine(text)] if isinstance(text, str) else text)
     with _written(), AREA.above():
-        sys.stdout.write(_shown(sys.stdout, text if text.endswith("\n") else text + "\n", look))
+        sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
         if sys.stdout.isatty():
             sys.stdout.flush()
 
 
-def talk(text: str, *, look: str = "message") -> None:
+def talk(text: str) -> None:
     """Write a message to stderr, unless ``--quiet`` is set; if stderr cannot be written, the work continues."""
     if not quiet():
-        error(text, look=look)
+        error(text)
 
 
-def error(text: str, *, look: str = "message") -> None:
+def error(text: str | Sequence[TonedLine]) -> None:
     """Write a message to stderr that ``--quiet`` does not suppress: an error, its hint, an interrupt.
 
-    stdout is flushed first, because both streams are often the same file.
+    A terminal wraps a text between words. stdout is flushed first, because both streams are often the same file.
     """
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     with AREA.above():
         try:
-            sys.stderr.write(_shown(sys.stderr, _fitting(text, look) + "\n", look))
+            lines = list(map(labelled, _fitting(text).split("\n"))) if isinstance(text, str) else text
+            sys.stderr.write(_shown(sys.stderr, lines) + "\n")
             sys.stderr.flush()
         except OSError:
             abandon(sys.stderr)
 
 
-def _fitting(text: str, look: str) -> str:
-    """Return a message wrapped between words if stderr is a terminal; a plan has been wrapped already."""
-    if look not in ("message", "progress") or not sys.stderr.isatty():
+def _fitting(text: str) -> str:
+    if not sys.stderr.isatty():
         return text
-    return _between_words(text)
-
-
-def _between_words(text: str) -> str:
     from clusterctl.report.text.wrapping import wrapped_message
 
     return wrapped_message(text, shutil.get_terminal_size((120, 24)).columns)
 
 
-def _shown(stream: TextIO, text: str, look: str | None) -> str:
-    shown = encodable(stream, visible(text))
-    if look is None or not color.wanted(stream):
-        return shown
-    from clusterctl.cli.terminal.highlight import painted
+def _shown(stream: TextIO, lines: Sequence[TonedLine]) -> str:
+    def clean(text: str) -> str:
+        return encodable(stream, visible(text))
 
-    return painted(shown, look)
+    if color.wanted(stream):
+        return "\n".join(color.painted(line, clean) for line in lines)
+    return clean("\n".join(line.text for line in lines))
 
 
 def width() -> int | None:

@@ -117,15 +117,14 @@ def of_locate(found: Locate) -> dict[str, SlurmJudgement]:
     A node of a slow link and one that is undecided are neither faulty nor good.
     """
     from clusterctl.documents.locate import LocateStatus, SuspectStatus
-    from clusterctl.report.view import Tone
-    from clusterctl.results.locate import named_nodes
+    from clusterctl.report.line import Tone
     from clusterctl.views.locate import items
 
     if found.status not in (LocateStatus.NONE, LocateStatus.NAMED, LocateStatus.FAILED):
         return {}
     said = [one.said for one in items(found) if one.tone is Tone.BAD]
     judged = {}
-    for name in named_nodes(found):
+    for name in found.named_nodes:
         own = [text[len(name) :].lstrip(": ") for text in said if text.startswith((f"{name}:", f"{name} "))]
         judged[name] = SlurmJudgement(
             {"locate": own[0] if own else "fails with every partner that works with others"}

@@ -79,7 +79,7 @@ def explain(
         console.emit_json(document)
     else:
         width = min(140, console.width() or 100)
-        console.data(explained.render(document, ended, width=max(40, width)), look="explain")
+        console.data(explained.lines(document, ended, width=max(40, width)))
     causes = (ErrorRole.FAULT.value, ErrorRole.CAUSE.value)
     raise typer.Exit(0 if any(found["role"] in causes for found in document["findings"]) else 1)
 

@@ -79,7 +79,7 @@ def _agreed(found: Sequence[ShownKey]) -> bool:
     from clusterctl.text.openssh.known_hosts import fingerprint
 
     for names, shown in rows[:limit]:
-        console.error(f"  {names:{width}}  {shown.key_type}  {fingerprint(shown.key)}", look="plan")
+        console.error(f"  {names:{width}}  {shown.key_type}  {fingerprint(shown.key)}")
     if limit < len(rows):
         console.error(f"  ... and {len(rows) - limit} more")
     return interrupt.asked(f"Record {'it' if len(found) == 1 else 'them'}?")

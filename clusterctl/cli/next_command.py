@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from clusterctl.cli import console
 
 if TYPE_CHECKING:
-    from clusterctl.report.text.next_step import Way
     from clusterctl.report.view import NextStep
+    from clusterctl.views.next_step import Way
 
 
 def say(command: str, why: str = "") -> None:
@@ -25,7 +25,7 @@ def say_all(steps: Iterable[NextStep]) -> None:
     import shutil
     import sys
 
-    from clusterctl.report.text.next_step import next_lines
+    from clusterctl.report.text.wrapping import next_lines
 
     width = shutil.get_terminal_size((120, 24)).columns if sys.stderr.isatty() else None
     for line in next_lines(steps, width):
@@ -42,7 +42,7 @@ def way(
     is_local: bool = False,
 ) -> Way:
     """Return the commands for the nodes and the requirements that a command line chose."""
-    from clusterctl.report.text.next_step import Way
+    from clusterctl.views.next_step import Way
 
     nodes = () if inventory is None else (str(inventory),)
     return Way(

@@ -207,10 +207,10 @@ def _say(outcomes: Mapping[str, Completed | Failure], *, stream: bool) -> None:
 
     answers = {name: one for name, one in outcomes.items() if not isinstance(one, Failure)}
     if answers and not stream:
-        console.data(text.output(answers), look="answers")
+        console.data(text.output(answers))
     cut = [name for name, one in answers.items() if one.stdout_cut] if stream else []
     for said in (text.errors(answers), text.statuses(answers)):
         if said:
-            console.error(said, look="answers")
+            console.error(said)
     if cut:
         console.talk(f"the output of {nodeset.fold_counted(cut)} was cut; --max-output allows more")

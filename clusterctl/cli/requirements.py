@@ -16,14 +16,15 @@ app = typer.Typer(help="Describe the requirements: what is checked, why, and the
 def list_requirements(as_json: JsonOption = False) -> None:
     """List all requirements in the order in which they are checked and applied."""
     from clusterctl.report.requirements_document import document_of
-    from clusterctl.report.text.requirements import list_text
+    from clusterctl.report.text import of_view
     from clusterctl.requirements.catalog import ALL
+    from clusterctl.views import requirements as view_of
 
     document = document_of(ALL)
     if as_json:
         console.emit_json(document)
     else:
-        console.data(list_text(document["requirements"], console.width()), look="requirement")
+        console.data(of_view.lines(view_of.listing(document["requirements"]), console.width()))
 
 
 @app.command()
@@ -37,8 +38,9 @@ def show(
     """Show what a requirement checks, why, what bootstrap and undo do, and its settings in the inventory."""
     from clusterctl.cli import options
     from clusterctl.report.requirements_document import document_of
-    from clusterctl.report.text.requirements import show_text
+    from clusterctl.report.text import of_view
     from clusterctl.requirements import judge
+    from clusterctl.views import requirements as view_of
 
     wanted = options.names(names) or ()
     judge.validate_names(wanted, ())
@@ -46,6 +48,4 @@ def show(
     if as_json:
         console.emit_json(document)
     else:
-        width = console.width()
-        texts = (show_text(one, width) for one in document["requirements"])
-        console.data("\n\n".join(texts), look="requirement")
+        console.data(of_view.lines(view_of.pages(document["requirements"]), console.width()))

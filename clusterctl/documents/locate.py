@@ -262,3 +262,27 @@ class Locate(Sparse, Document):
     health: HardwareHealth | None = None
     """As the entry ``health`` of the proof of ``bench``: what the hardware reported during the run."""
     failures: tuple[Fault, ...]
+
+    @property
+    def named_nodes(self) -> tuple[str, ...]:
+        """Return the nodes that were named, each once: which end of a link is slow is left to the operator."""
+        alone = [one.node for one in self.suspects_alone if one.status is SuspectStatus.NAMED]
+        held = [one.node for one in self.held_back if one.named]
+        pairs = [one.nodes[0] for one in self._suspects_named(1)]
+        dead = self.apart.nodes if self.apart is not None else ()
+        sometimes = [one.node for one in self.sometimes_slow]
+        return tuple(dict.fromkeys([*held, *alone, *pairs, *sometimes, *dead, *self.at_fault]))
+
+    @property
+    def at_fault(self) -> tuple[str, ...]:
+        """Return the nodes that report other rates than most of their partners, each once."""
+        return tuple(dict.fromkeys(one.at_fault for one in self.ends_differ if one.at_fault is not None))
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Return what was named: nodes, then links as ``gpu01 - gpu02``."""
+        links = [" - ".join(one.nodes) for one in self._suspects_named(2)]
+        return (*self.named_nodes, *dict.fromkeys(links))
+
+    def _suspects_named(self, ends: int) -> list[Suspect]:
+        return [one for one in self.suspects if one.status is SuspectStatus.NAMED and len(one.nodes) == ends]

@@ -12,19 +12,7 @@ from enum import Enum
 from clusterctl.documents.evidence import Fault
 from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.report.figures import Chart, Strip, TopologySection
-
-
-class Tone(str, Enum):
-    """Tell how a cell or an item is to be seen; pages and terminals choose the colour."""
-
-    PLAIN = ""
-    GOOD = "good"
-    OPEN = "open"
-    BAD = "bad"
-    FAINT = "faint"
-    FIXABLE = "fixable"
-    """Open, and done by the next command."""
-
+from clusterctl.report.line import Tone
 
 TONES = {
     ComparisonWord.FASTER: Tone.GOOD,
@@ -59,6 +47,8 @@ class Head:
     early: bool = False
     """Whether pages move the column to the front, where a narrow page shows it."""
     on_terminal: bool = True
+    wide: bool = False
+    """Whether a narrow terminal shows the notes of the rows instead of this column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +64,8 @@ class Table:
     value of any length, or ``matrix`` of signs below upright heads."""
     title: str = ""
     note: str = ""
+    notes: tuple[str, ...] = ()
+    """What stands below each row on a terminal that is too narrow for the wide columns."""
     legend: tuple[Cell, ...] = ()
     """The meanings of the signs in a matrix."""
 
@@ -85,7 +77,15 @@ class Table:
         """Return the columns of a terminal."""
         return self._of([index for index, head in enumerate(self.heads) if head.on_terminal])
 
+    def narrow(self) -> Table:
+        """Return the columns of a narrow terminal."""
+        return self._of(
+            [index for index, head in enumerate(self.heads) if head.on_terminal and not head.wide]
+        )
+
     def _of(self, columns: Sequence[int]) -> Table:
+        if list(columns) == list(range(len(self.heads))):
+            return self
         return replace(
             self,
             heads=tuple(self.heads[index] for index in columns),

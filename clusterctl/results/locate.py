@@ -175,26 +175,3 @@ def _status(found: LocateRun) -> LocateStatus:
 def exit_code(found: LocateRun) -> int:
     """Return 0 if nothing is slow, 1 if something was named or the run is inconclusive, else that of its faults."""
     return exit_code_of(found.faults) or int(_status(found) is not LocateStatus.NONE)
-
-
-def named_nodes(document_: Locate) -> tuple[str, ...]:
-    """Return the nodes that were named, each once: which end of a link is slow is left to the operator."""
-    alone = [one.node for one in document_.suspects_alone if one.status is SuspectStatus.NAMED]
-    held = [one.node for one in document_.held_back if one.named]
-    pairs = [one.nodes[0] for one in document_.suspects
-             if one.status is SuspectStatus.NAMED and len(one.nodes) == 1]  # fmt: skip
-    dead = document_.apart.nodes if document_.apart is not None else ()
-    sometimes = [one.node for one in document_.sometimes_slow]
-    return tuple(dict.fromkeys([*held, *alone, *pairs, *sometimes, *dead, *at_fault(document_)]))
-
-
-def at_fault(document_: Locate) -> tuple[str, ...]:
-    """Return the nodes that report other rates than most of their partners, each once."""
-    return tuple(dict.fromkeys(one.at_fault for one in document_.ends_differ if one.at_fault is not None))
-
-
-def named(document_: Locate) -> tuple[str, ...]:
-    """Return what was named: nodes, then links as ``gpu01 - gpu02``."""
-    links = [" - ".join(one.nodes) for one in document_.suspects
-             if one.status is SuspectStatus.NAMED and len(one.nodes) == 2]  # fmt: skip
-    return (*named_nodes(document_), *dict.fromkeys(links))

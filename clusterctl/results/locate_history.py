@@ -10,7 +10,6 @@ from pathlib import Path
 from clusterctl import run_ids, rundir
 from clusterctl.documents.locate import Locate, LocateStatus
 from clusterctl.errors import ClusterctlError
-from clusterctl.results.locate import named
 from clusterctl.rundir import RunDir
 
 DAYS = 30
@@ -27,8 +26,8 @@ class NamedBefore:
 
 def before(root: Path | None, present: Locate) -> tuple[NamedBefore, ...]:
     """Return what ``present`` names and earlier runs named too; damaged run folders are left out."""
-    names = named(present)
-    earlier = [named(one) for one in _earlier(root, present.run)] if names else []
+    names = present.named
+    earlier = [one.named for one in _earlier(root, present.run)] if names else []
     counts = {name: sum(name in one for one in earlier) for name in names}
     return tuple(NamedBefore(name, times, len(earlier)) for name, times in counts.items() if times)
 

@@ -63,15 +63,18 @@ def find(
     connection, note = _opened(root / FILE)
     entries: list[ListedRun] = []
     fresh: list[tuple[str, str, str]] = []
+    rows = _rows(connection)
     try:
         for run in ids:
             if most is not None and len(entries) >= most:
                 break
-            stamp, is_settled = _stamp(root / run, outcome.document_of(run))
-            entry = _known(connection, stamp, root / run)
+            folder = root / run
+            stamp, is_settled = _stamp(folder, outcome.document_of(run))
+            known, text = rows.get(run, ("", ""))
+            entry = _indexed(text, folder) if known == stamp else None
             if entry is None:
-                entry = outcome.listed(RunDir(root / run))
-                if not os.path.lexists(root / run):
+                entry = outcome.listed(RunDir(folder))
+                if not os.path.lexists(folder):
                     continue  # removed since its name was read
                 if is_settled and entry.outcome not in (RunOutcome.RUNNING, RunOutcome.UNREADABLE):
                     text = json.dumps(entry.model_dump(mode="json", exclude={"folder"}))
@@ -95,9 +98,9 @@ def _stamp(folder: Path, document: str) -> tuple[str, bool]:
     """
     times = []
     sizes = []
-    for path in (folder, folder / document):
+    for path in (str(folder), f"{folder}/{document}"):
         try:
-            found = path.stat()
+            found = os.stat(path)  # noqa: PTH116 - a Path for each file of 10,000 runs takes as long as the calls
         except OSError:
             continue
         times.append(found.st_mtime_ns)
@@ -106,17 +109,24 @@ def _stamp(folder: Path, document: str) -> tuple[str, bool]:
     return " ".join(map(str, (*times, *sizes))), is_settled
 
 
-def _known(connection: sqlite3.Connection | None, stamp: str, folder: Path) -> ListedRun | None:
-    """Return the run as it is in the index; None if that is not its present state."""
+def _rows(connection: sqlite3.Connection | None) -> dict[str, tuple[str, str]]:
+    """Return the stamp and the entry of each run in the index."""
     if connection is None:
+        return {}
+    try:
+        return {run: known for run, *known in connection.execute("SELECT run, stamp, entry FROM runs")}
+    except sqlite3.Error:
+        return {}
+
+
+def _indexed(text: str, folder: Path) -> ListedRun | None:
+    """Return a run by its entry in the index; None if a process works on it, or if the entry is damaged."""
+    if RunDir(folder).in_progress:
         return None
     try:
-        row = connection.execute("SELECT stamp, entry FROM runs WHERE run = ?", (folder.name,)).fetchone()
-        if row is None or row[0] != stamp or RunDir(folder).in_progress:
-            return None
-        entry = ListedRun.model_validate({**json_value(row[1]), "folder": str(folder.absolute())})
-    except (sqlite3.Error, TypeError, ValueError):
-        return None  # a damaged row is written again
+        entry = ListedRun.model_validate({**json_value(text), "folder": str(folder.absolute())})
+    except (TypeError, ValueError):
+        return None
     return entry if entry.run == folder.name else None
 
 

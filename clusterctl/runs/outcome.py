@@ -13,7 +13,6 @@ from clusterctl.documents.locate import Locate, LocateStatus
 from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.errors import ClusterctlError, ConfigError
 from clusterctl.results import folders
-from clusterctl.results.locate import named
 from clusterctl.rundir import ERROR, RunDir, ids
 from clusterctl.runs import counts
 from clusterctl.text.wording import counted
@@ -219,7 +218,7 @@ def _locate(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
         return RunEnd(RunOutcome.OK)
     if found.status is LocateStatus.FAILED:
         return RunEnd(RunOutcome.FAILED)
-    return RunEnd(RunOutcome.NAMED, ", ".join(named(found)) or found.status.value)
+    return RunEnd(RunOutcome.NAMED, ", ".join(found.named) or found.status.value)
 
 
 def _accept(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:

@@ -17,6 +17,7 @@ from clusterctl.documents.accept import (
 )
 from clusterctl.inventory import nodeset
 from clusterctl.report.figures import Dot, Strip
+from clusterctl.report.line import Tone
 from clusterctl.report.text.failures import failure_items
 from clusterctl.report.text.folding import Kinds, named
 from clusterctl.report.view import (
@@ -30,7 +31,6 @@ from clusterctl.report.view import (
     Suite,
     Table,
     Tile,
-    Tone,
     View,
 )
 from clusterctl.text.foreign import NotUnderstood, decimal

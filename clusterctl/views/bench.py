@@ -22,10 +22,11 @@ from clusterctl.documents.bench import (
 from clusterctl.documents.proof import Proof
 from clusterctl.inventory import nodeset
 from clusterctl.report import csv, junit, prometheus
+from clusterctl.report.line import Tone
 from clusterctl.report.scale import duration
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.table import size
-from clusterctl.report.view import Block, Case, CaseEnd, Metric, Suite, Tile, Tone, View
+from clusterctl.report.view import Block, Case, CaseEnd, Item, Metric, Suite, Tile, View
 from clusterctl.results.record import Record, Summary, key_text
 from clusterctl.text.wording import counted
 from clusterctl.views import bench_page, bench_sentence, bench_table, words
@@ -174,12 +175,16 @@ def _blocks(result: BenchResult) -> tuple[Block, Block, Block]:
     after = tuple(filter(None, (bench_table.started(variants), bench_table.what_decides(variants))))
     found = Block("") if table is None else Block(table.title, tables=(table,), after=after)
     if len(variants) > 1:
-        lines = [f"{one.name}: {line}" for one in variants for line in trust_lines.lines(one.proof)]
+        items = [
+            replace(item, said=f"{one.name}: {item.said}")
+            for one in variants
+            for item in trust_lines.items(one.proof)
+        ]
     else:
         average = result.avg_busbw_gbps
-        lines = [] if average is None else [f"Avg bus bandwidth: {average:g} GB/s"]
-        lines += trust_lines.lines(result.proof)
-    proof = Block("", lines=tuple(lines), on_page=False)
+        items = [] if average is None else [Item(Tone.HEAD, f"Avg bus bandwidth: {average:g} GB/s")]
+        items += trust_lines.items(result.proof)
+    proof = Block("", items=tuple(items), on_page=False)
     return Block("", lines=tuple(head), on_page=False), found, proof
 
 

@@ -11,10 +11,11 @@ from pydantic import JsonValue
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.documents.kinds import Effect
 from clusterctl.documents.proof import FigureBelow, Proof
+from clusterctl.report.line import Tone
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.baseline import not_judged_lines
 from clusterctl.report.text.table import size
-from clusterctl.report.view import Block, Cell, Head, Table, Tone
+from clusterctl.report.view import Block, Cell, Head, Table
 from clusterctl.results.record import Record
 from clusterctl.text.foreign import json_value
 from clusterctl.views import bounds, charts, heat_map, topology

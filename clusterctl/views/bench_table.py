@@ -15,8 +15,9 @@ from clusterctl.documents.bench import (
     VariantRow,
 )
 from clusterctl.documents.kinds import ComparisonWord
+from clusterctl.report.line import Tone
 from clusterctl.report.text.table import loss, noise_share, size
-from clusterctl.report.view import TONES, Cell, Head, Table, Tone
+from clusterctl.report.view import TONES, Cell, Head, Table
 from clusterctl.results import noise
 
 _NONE = Cell("-")

@@ -11,13 +11,14 @@ from clusterctl.apply.on_node import NEEDS_REBOOT
 from clusterctl.documents.kinds import AppliedStatus
 from clusterctl.inventory import nodeset
 from clusterctl.report.check_document import document_of
+from clusterctl.report.line import Tone
 from clusterctl.report.text.failures import failure_items, rootless_lines, step_lines
-from clusterctl.report.text.next_step import ready_line
-from clusterctl.report.view import Block, View
+from clusterctl.report.view import Block, Item, View
 from clusterctl.requirements.steps import Reboot
 from clusterctl.runs import counts
 from clusterctl.views import check
 from clusterctl.views import plan as changes_of_nodes
+from clusterctl.views.next_step import ready_line
 from clusterctl.views.plan import NodeChanges
 
 if TYPE_CHECKING:
@@ -74,8 +75,9 @@ def missing(prepared: Prepared) -> Block:
 
 def later(number: int, nodes: Sequence[NodeChanges]) -> View:
     """Return the plan of a later round."""
-    head = (f"Round {number}: {changes_of_nodes.size_of(nodes)}", *changes_of_nodes.disturbed(nodes))
-    return View("", (Block("", lines=head), *changes_of_nodes.blocks(nodes)))
+    head = Item(Tone.HEAD, f"Round {number}: {changes_of_nodes.size_of(nodes)}")
+    alert = (Item(Tone.OPEN, line) for line in changes_of_nodes.disturbed(nodes))
+    return View("", (Block("", items=(head, *alert)), *changes_of_nodes.blocks(nodes)))
 
 
 def ended(

@@ -12,9 +12,9 @@ from clusterctl.documents.check import Check, CheckedNode, Verdict
 from clusterctl.documents.kinds import VerdictOwner, VerdictStatus
 from clusterctl.inventory import nodeset
 from clusterctl.report.check_document import document_of
+from clusterctl.report.line import Tone
 from clusterctl.report.text.failures import failure_items
 from clusterctl.report.text.folding import Kinds, named
-from clusterctl.report.text.next_step import ready_line
 from clusterctl.report.view import (
     Block,
     Case,
@@ -27,12 +27,12 @@ from clusterctl.report.view import (
     Suite,
     Table,
     Tile,
-    Tone,
     View,
 )
 from clusterctl.text.grouping import grouped
 from clusterctl.text.wording import counted, some
 from clusterctl.views import verdict_matrix, words
+from clusterctl.views.next_step import ready_line
 
 if TYPE_CHECKING:
     from clusterctl.requirements.base import Decision

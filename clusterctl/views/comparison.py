@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from clusterctl.report.figures import Chart
+from clusterctl.report.line import Tone
 from clusterctl.report.text.table import noise_share, size
-from clusterctl.report.view import TONES, Block, Cell, Head, Table, Tone, View
+from clusterctl.report.view import TONES, Block, Cell, Head, Table, View
 from clusterctl.results.comparison import Comparison, Figure
 from clusterctl.results.noise import FLOOR
 from clusterctl.results.record import Record, Summary

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterctl.benchmarks.key import ABSENT, FIELDS
-from clusterctl.report.view import Cell, Head, Table, Tone
+from clusterctl.report.line import Tone
+from clusterctl.report.view import Cell, Head, Table
 from clusterctl.results.record import Record
 from clusterctl.text.foreign import json_value
 

@@ -15,7 +15,8 @@ from clusterctl.documents.locate import (
     SuspectStatus,
 )
 from clusterctl.inventory import nodeset
-from clusterctl.report.view import Block, Cell, Head, Item, Table, Tile, Tone, View
+from clusterctl.report.line import Tone
+from clusterctl.report.view import Block, Cell, Head, Item, Table, Tile, View
 from clusterctl.text.grouping import grouped
 from clusterctl.text.wording import counted, some
 from clusterctl.views import locate_cause, locate_sentence, pair_matrix, words

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from clusterctl.documents.locate import Locate, LocateStatus, Suspect, SuspectStatus
 from clusterctl.inventory import nodeset
-from clusterctl.results import locate as results
 from clusterctl.text.grouping import grouped
 from clusterctl.text.wording import counted, some
 from clusterctl.views import locate_cause, words
@@ -66,7 +65,7 @@ def parts(found: Locate) -> tuple[str, ...]:
     ]
     pairs = [of_suspect(one, found) for one in found.suspects if one.status is SuspectStatus.NAMED]
     named = (*alone, *pairs)
-    nodes = [name for name in results.named(found) if not any(name in one for one in named)]
+    nodes = [name for name in found.named if not any(name in one for one in named)]
     return tuple(dict.fromkeys((*named, *nodes)))
 
 
@@ -121,7 +120,7 @@ def _named(found: Locate) -> Iterator[str]:
     for turn in found.sometimes_slow:
         if turn.node not in in_all_rounds:
             yield f"{turn.node}: slow in {turn.low} of {turn.rounds} rounds"
-    for node in results.at_fault(found):
+    for node in found.at_fault:
         yield f"{node}: reports other rates than its partners, which agree with each other"
     for rail in found.slow_rails:
         yield f"rail {rail.place} is {_loss(rail.ratio)} slower on all nodes: its switch, or a setting of all nodes"
@@ -133,7 +132,7 @@ def _named(found: Locate) -> Iterator[str]:
 
 
 def _leave_out(found: Locate) -> Iterator[str]:
-    nodes = results.named_nodes(found)
+    nodes = found.named_nodes
     if nodes and len(nodes) < found.nodes - 1:
         others = nodeset.fold(f"!{name}" for name in nodes)
         yield f"to leave {'it' if len(nodes) == 1 else 'them'} out: --limit '{others}'"

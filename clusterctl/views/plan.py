@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from clusterctl.apply.carry import package_of, version_of
 from clusterctl.apply.plan import file_diff
 from clusterctl.inventory import nodeset
+from clusterctl.report.line import Tone
 from clusterctl.report.text.folding import shape
 from clusterctl.report.text.table import size
-from clusterctl.report.view import Block, Item, Tone
+from clusterctl.report.view import Block, Item
 from clusterctl.requirements.steps import (
     EnableUnit,
     InstallPackages,
@@ -57,6 +58,8 @@ class Change:
     """The service that restarts."""
     reboots: bool = False
     was: str = field(default="", compare=False)
+    is_refused: bool = False
+    """Whether it cannot be done."""
     """The value before, where it is short."""
 
 
@@ -186,7 +189,7 @@ def _block(nodes: Sequence[NodeChanges]) -> Block:
         by_node = {node.node: node.changes[index] for node in nodes}
         items.append(
             Item(
-                _TONES.get(change.sign, Tone.PLAIN),
+                Tone.BAD if change.is_refused else _TONES.get(change.sign, Tone.PLAIN),
                 change.text + _was(one.was for one in by_node.values()),
                 tuple(_shared({name: one.notes for name, one in by_node.items()})),
                 word=change.sign,
@@ -249,7 +252,10 @@ def size_of(nodes: Sequence[NodeChanges]) -> str:
 
 def end(nodes: Sequence[NodeChanges], before: Iterable[str] = ()) -> Block:
     """Return the end of a plan: ``before``, what restarts and reboots, and the number of changes."""
-    return Block("", lines=(*before, *disturbed(nodes), f"Plan: {size_of(nodes)}"), apart=True)
+    alert = tuple(Item(Tone.OPEN, line) for line in disturbed(nodes))
+    return Block(
+        "", lines=tuple(before), items=(*alert, Item(Tone.HEAD, f"Plan: {size_of(nodes)}")), apart=True
+    )
 
 
 def made(nodes: Iterable[NodeChanges], head: str, *, seen: bool) -> Iterator[Block]:
@@ -265,7 +271,7 @@ def made(nodes: Iterable[NodeChanges], head: str, *, seen: bool) -> Iterator[Blo
     ]
     busy = [node for node in busy if node.changes]
     if busy:
-        yield Block("", lines=(f"{head}: {size_of(busy)}",), apart=True)
+        yield Block("", items=(Item(Tone.HEAD, f"{head}: {size_of(busy)}"),), apart=True)
         yield from () if seen else blocks(busy)
 
 

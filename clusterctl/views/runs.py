@@ -1,4 +1,4 @@
-"""One run for people, from the documents in its run folder."""
+"""One run for people from the documents in its run folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from clusterctl.documents.locate import Locate
 from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.errors import UsageError
 from clusterctl.inventory import nodeset
+from clusterctl.report.line import TonedLine, labelled
 from clusterctl.report.text import of_view
 from clusterctl.report.text.failures import fault_lines
-from clusterctl.report.text.run_list import named, said
 from clusterctl.report.text.table import columns
 from clusterctl.report.view import NextStep, View
 from clusterctl.results import folders
 from clusterctl.text.grouping import grouped
 from clusterctl.views import accept, bench, check, locate
+from clusterctl.views.run_list import named, said
 
 _BAD_VERDICTS = ("unmet", "unknown")
 
@@ -32,7 +33,7 @@ def head(one: ListedRun, undone_by: Mapping[str, Sequence[str]] = MappingProxyTy
         "run": one.run,
         "began": (one.started_at or "-").replace("T", " ").replace("Z", " UTC"),
         "outcome": said(one),
-        "nodes": named(one),
+        "nodes": named(one.nodes),
         "undone by": "; ".join(f"{run} on {nodeset.fold(nodes)}" for run, nodes in undone_by.items()),
         "label": one.label or "",
         "folder": one.folder,
@@ -59,12 +60,14 @@ def _view(verb: str, folder: Path, document: Mapping[str, Any], *, for_page: boo
     return locate.view(Locate.model_validate(document)) if verb == "locate" else None
 
 
-def summary(verb: str, folder: Path, document: Mapping[str, Any], width: int | None = None) -> str:
+def summary(
+    verb: str, folder: Path, document: Mapping[str, Any], width: int | None = None
+) -> list[TonedLine]:
     """Return what a run found or did, as its command printed it if there is a view of it."""
     view = _view(verb, folder, document)
     if view is not None:
         faults = fault_lines(view.failures) if verb == "bench" else ()
-        return "\n".join([of_view.render(view, None if verb == "bench" else width), *faults])
+        return [*of_view.lines(view, None if verb == "bench" else width), *map(labelled, faults)]
     lines: Iterable[str] = ()
     if verb in ("bootstrap", "undo"):
         nodes = document["nodes"]
@@ -74,7 +77,7 @@ def summary(verb: str, folder: Path, document: Mapping[str, Any], width: int | N
         lines = _aligned([*rows, *([one["name"], one["error"]] for one in document.get("failed") or ())])
     elif verb == "preflight":
         lines = _aligned([[one["status"], one["name"], one["detail"]] for one in document["rungs"]])
-    return "\n".join(lines)
+    return list(map(TonedLine, lines))
 
 
 def following(

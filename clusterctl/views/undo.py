@@ -175,9 +175,8 @@ def _change(step: StepOutcome, *, every: bool = False) -> Change:
     sign, _, text = step.undo.partition(" ")
     notes = tuple(_note(note, every=every) for note in step.notes)
     if step.status is AppliedStatus.FAILED:
-        return Change(
-            LEAVE, step.requirement, f"cannot be undone: {step.description}: {step.reason}", notes=notes
-        )
+        said = f"cannot be undone: {step.description}: {step.reason}"
+        return Change(LEAVE, step.requirement, said, notes=notes, is_refused=True)
     if not text:
         return Change(CHANGE, step.requirement, f"take back: {step.description}", notes=notes)
     unit = text.removeprefix("restart ") if text.startswith("restart ") else ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from clusterctl.inventory import nodeset
-from clusterctl.report.view import Block, Cell, Head, Table, Tone
+from clusterctl.report.line import Tone
+from clusterctl.report.view import Block, Cell, Head, Table
 from clusterctl.text.grouping import grouped
 
 _OPEN = (Tone.BAD, Tone.OPEN, Tone.FIXABLE)

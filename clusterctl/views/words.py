@@ -16,7 +16,7 @@ from clusterctl.documents.kinds import ComparisonWord, Effect, VerdictStatus
 from clusterctl.documents.locate import Locate, LocateStatus, SuspectStatus
 from clusterctl.documents.proof import Proof
 from clusterctl.inventory import nodeset
-from clusterctl.report.view import Tone
+from clusterctl.report.line import Tone
 from clusterctl.text.wording import counted
 from clusterctl.workloads.shared_gpu import TIME_SLICES
 

@@ -58,7 +58,7 @@ def test_check_shows_who_is_awaited_then_the_rows(small_farm, session, inventory
         # What was drawn first, however late this test reads it.
         first = re.search(rb": \d/4 nodes, (\d+) s", at.raw)
         assert first is not None and int(first[1]) < 5
-        assert "\x1b[33mwaiting for node03\x1b[0m" in at.raw.decode()
+        assert "\x1b[1mGathering facts\x1b[0m" in at.raw.decode()
         let_go()
         at.until(r"^not measured \(not applicable\): acs")
         at.ended()

@@ -5,14 +5,19 @@ from __future__ import annotations
 from clusterctl.documents.bench import BenchResult
 from clusterctl.report.html import of_view as html
 from clusterctl.report.text import of_view
+from clusterctl.report.view import View
 from clusterctl.results.comparison import compare
 from clusterctl.results.record import Record, from_document
 from clusterctl.views import bench, comparison
 
 
-def text(found: BenchResult | Record) -> str:
+def view(found: BenchResult | Record) -> View:
     record = found if isinstance(found, Record) else from_document(found.document())
-    return of_view.render(bench.view(record))
+    return bench.view(record)
+
+
+def text(found: BenchResult | Record) -> str:
+    return of_view.render(view(found))
 
 
 def page(record: Record) -> str:
@@ -32,8 +37,12 @@ def prometheus(*records: Record) -> str:
 
 
 def compared(*records: Record, width: int | None = None) -> str:
-    return of_view.render(comparison.view(compare(records), records), width)
+    return of_view.render(comparison_view(*records), width)
+
+
+def comparison_view(*records: Record) -> View:
+    return comparison.view(compare(records), records)
 
 
 def compared_page(*records: Record) -> str:
-    return html.render(comparison.view(compare(records), records))
+    return html.render(comparison_view(*records))

@@ -18,8 +18,9 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 from sample_fleet import sample_fleet
 
-from clusterctl.cli.terminal.highlight import painted
+from clusterctl.cli.terminal import color
 from clusterctl.report.text import of_view
+from clusterctl.report.view import View
 
 COLUMNS = 120
 INVENTORY = "inventory.yaml"
@@ -57,21 +58,22 @@ font-size: {char_height}px; line-height: {line_height}px; }}
 def check(columns: int = COLUMNS) -> str:
     """Return ``clusterctl check`` of eight GPU nodes."""
     from clusterctl.cli.check.output import view
-    from clusterctl.report.text.next_step import Way, after_check
+    from clusterctl.views.next_step import Way, after_check
 
     judged = sample_fleet(8)
     following = list(after_check(judged.verdicts, Way((INVENTORY,))))
-    said = of_view.render(view(judged, following, for_page=False), columns)
-    return _typed(f"clusterctl check {INVENTORY}") + painted(said, "check")
+    return _typed(f"clusterctl check {INVENTORY}") + _painted(
+        view(judged, following, for_page=False), columns
+    )
 
 
 def requirement(columns: int = COLUMNS) -> str:
     """Return ``clusterctl requirements show`` of one requirement."""
     from clusterctl.report.requirements_document import document_of
-    from clusterctl.report.text.requirements import show_text
+    from clusterctl.views import requirements
 
-    (one,) = document_of(["peermem"])["requirements"]
-    return _typed("clusterctl requirements show peermem") + painted(show_text(one, columns), "requirement")
+    view = requirements.pages(document_of(["peermem"])["requirements"])
+    return _typed("clusterctl requirements show peermem") + _painted(view, columns)
 
 
 def plan(columns: int = COLUMNS) -> str:
@@ -91,14 +93,13 @@ def plan(columns: int = COLUMNS) -> str:
     nodes = view_of_plan.changes_of(planned, absent)
     shown = View("", (*view_of_plan.blocks(nodes), view_of_plan.end(nodes)))
     words = f"clusterctl bootstrap {INVENTORY} --only docker,memlock --dry-run"
-    return _typed(words) + painted(of_view.render(shown, columns), "plan")
+    return _typed(words) + _painted(shown, columns)
 
 
 def bench(_columns: int = COLUMNS) -> str:
     """Return ``clusterctl bench`` of a collective, as four H200 measured it."""
-    return _typed("clusterctl bench --collective all_reduce -np 4 -b 1K -e 1G -f 4") + painted(
-        bench_views.text(collective()), "result"
-    )
+    words = "clusterctl bench --collective all_reduce -np 4 -b 1K -e 1G -f 4"
+    return _typed(words) + _painted(bench_views.view(collective()), None)
 
 
 def comparison(columns: int = COLUMNS) -> str:
@@ -111,8 +112,8 @@ def comparison(columns: int = COLUMNS) -> str:
     after = training(
         [of_nodes(8, 2584.0), of_nodes(16, 2410.0), of_nodes(32, 2310.0)], run="20261124T093000Z-bench-cafe"
     )
-    text = bench_views.compared(before, after, width=columns)
-    return _typed("clusterctl runs compare beef cafe") + painted(text, "result")
+    view = bench_views.comparison_view(before, after)
+    return _typed("clusterctl runs compare beef cafe") + _painted(view, columns)
 
 
 SCREENS: dict[str, Callable[[int], str]] = {
@@ -122,6 +123,10 @@ SCREENS: dict[str, Callable[[int], str]] = {
     "bench": bench,
     "comparison": comparison,
 }
+
+
+def _painted(view: View, columns: int | None) -> str:
+    return "\n".join(map(color.painted, of_view.lines(view, columns)))
 
 
 def _typed(command: str) -> str:

@@ -163,10 +163,8 @@ def locate(place: FleetPlace) -> FleetAnswer:
 
 def answer_of(document: Locate, nodes: Sequence[str], version: str) -> FleetAnswer:
     """Return what ``locate`` says about each node; a run that is inconclusive says nothing about any."""
-    from clusterctl.results import locate as located
-
-    named, at_fault = located.named_nodes(document), located.at_fault(document)
-    links = [name for name in located.named(document) if name not in named]
+    named, at_fault = document.named_nodes, document.at_fault
+    links = [name for name in document.named if name not in named]
     answers = {}
     for node in nodes:
         findings = []

@@ -127,7 +127,7 @@ def accept(
     if as_json:
         console.emit_json(ended.document())
     else:
-        console.data(of_view.render(view, console.width()), look="accept")
+        console.data(of_view.lines(view, console.width()))
     reports = report_files.EachReport()
     _write_reports(view, reports, html, junit, prometheus)
     if hostfile is not None and ended.accepted:

@@ -20,6 +20,7 @@ def show(session: Session, asked: AcceptRequest, limits: AcceptLimits, *, as_jso
     """Gather facts, and print what a run would do; nothing is measured, and no run folder is left."""
     from clusterctl.acceptance import plan
     from clusterctl.acceptance.outcomes import OutcomeFile
+    from clusterctl.report.text import of_view
     from clusterctl.views import accept_plan
 
     rows = running.rows_of(asked)
@@ -31,5 +32,5 @@ def show(session: Session, asked: AcceptRequest, limits: AcceptLimits, *, as_jso
     if as_json:
         console.emit_json(found.document())
     else:
-        console.data(accept_plan.text(found), look="accept", wrap=True)
+        console.data(of_view.lines(accept_plan.view(found), console.width()))
     say_failures(facts.failures)

@@ -79,7 +79,7 @@ def bench(
 
     def show(ended: bench_run.Ended) -> None:
         if not as_json:
-            console.data(bench_output.render(ended.record, reports.output), look="result")
+            console.data(bench_output.lines(ended.record, reports.output))
         bench_run.say_end(ended)
         if was_interrupted(ended.faults):
             raise KeyboardInterrupt

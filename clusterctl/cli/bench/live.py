@@ -107,7 +107,7 @@ class LiveRun(Viewer):
             self._step, self._state = None, ""
             self._took.append(duration_s)
         if step is not None and succeeded:
-            console.talk(f"{_finished(step)} in {spoken_time(duration_s)}", look="progress")
+            console.talk(f"{_finished(step)} in {spoken_time(duration_s)}")
 
     def lines(self, width: int, height: int) -> list[str]:
         """Return the live lines."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.cli import console
 from clusterctl.errors import UsageError
+from clusterctl.report.line import TonedLine
 
 if TYPE_CHECKING:
     from clusterctl.launch.request import Request
@@ -39,11 +40,11 @@ def require_possible(output: Output, request: Request, *, as_json: bool, compare
         )
 
 
-def render(record: Record, output: Output) -> str:
-    """Return the text for stdout."""
+def lines(record: Record, output: Output) -> list[TonedLine]:
+    """Return the lines for stdout."""
     from clusterctl.report.text import horovod, of_view
     from clusterctl.views import bench
 
     if output is Output.horovod and record.result.points:
-        return horovod.render(record.result)
-    return of_view.render(bench.view(record), console.width())
+        return [TonedLine(horovod.render(record.result))]
+    return of_view.lines(bench.view(record), console.width())

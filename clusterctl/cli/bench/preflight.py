@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from clusterctl.cli import console
 from clusterctl.cli.failed_launch import say_cause
+from clusterctl.report.line import Tone
 
 if TYPE_CHECKING:
     from clusterctl.cli.session import Session
     from clusterctl.documents.explain import KnownCause
     from clusterctl.launch.ladder import Climbed
     from clusterctl.launch.request import Request
+    from clusterctl.report.view import View
 
 
 def run(session: Session, request: Request, runs: Path | None, label: str | None, *, as_json: bool) -> int:
@@ -23,6 +25,7 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.ladder import Ladder
     from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
+    from clusterctl.report.text import of_view
     from clusterctl.report.text.failures import fault_hints
     from clusterctl.results.model import exit_code
     from clusterctl.rundir import RunDir
@@ -39,7 +42,7 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     if as_json:
         console.emit_json(found)
     else:
-        console.data(table(climbed), wrap=True)
+        console.data(of_view.lines(view(climbed), console.width()))
     for hint in fault_hints(climbed.faults):
         console.talk(f"hint: {hint}")
     say_without(climbed.faults, session.inventory.nodes)
@@ -67,15 +70,20 @@ def document(climbed: Climbed, run_id: str, cause: KnownCause | None) -> dict[st
     ).document()
 
 
-def table(climbed: Climbed) -> str:
+def view(climbed: Climbed) -> View:
     """Return one line for each rung, and each further failure of the rung that failed."""
     from clusterctl.report.text.failures import fault_messages
-    from clusterctl.report.text.table import columns
+    from clusterctl.report.view import Block, Cell, Head, Table, View
 
     said = [message for _, message in fault_messages(climbed.faults)]
-    rows = [
-        [rung.name, rung.status, said[0] if rung.status == "failed" else rung.detail]
+    rows = tuple(
+        (
+            Cell(rung.name),
+            Cell(rung.status, Tone.BAD if rung.status == "failed" else Tone.PLAIN),
+            Cell(said[0] if rung.status == "failed" else rung.detail),
+        )
         for rung in climbed.rungs
-    ]
-    further = [f"also: {message}" for message in said[1:]]
-    return "\n".join([columns(["rung", "", ""], rows, left=(0, 1, 2)), *further])
+    )
+    heads = tuple(Head(name, words=True) for name in ("rung", "", ""))
+    further = tuple(f"also: {message}" for message in said[1:])
+    return View("", (Block("", tables=(Table(heads, rows),), after=further),))

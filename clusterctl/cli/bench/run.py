@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from clusterctl.launch.run import Runner
     from clusterctl.launch.variants import Variant
     from clusterctl.launch.viewer import Viewer
-    from clusterctl.report.text.next_step import Way
     from clusterctl.results.baseline import Baseline
     from clusterctl.results.record import Record
     from clusterctl.rundir import RunDir
     from clusterctl.transport.base import HostMap
+    from clusterctl.views.next_step import Way
 
 
 _LOG = log.get(__name__)

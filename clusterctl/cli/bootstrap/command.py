@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from clusterctl.cli.session import Session
     from clusterctl.documents import steps
     from clusterctl.inventory.model import Inventory, Node
-    from clusterctl.report.text.next_step import Way
     from clusterctl.report.view import NextStep
     from clusterctl.rundir import RunDir
     from clusterctl.transport.kept import Kept
+    from clusterctl.views.next_step import Way
 
 # Well below the default limit of 1024 open files per process.
 _KEPT_CONNECTIONS = 256
@@ -146,7 +146,7 @@ def bootstrap(
     if as_json:
         console.emit_json(document)
     elif not declined:
-        console.data(shown.ended(found, prepared, result, run.path), look="plan")
+        console.data(shown.ended(found, prepared, result, run.path))
     if not declined:
         next_command.say_all(
             _following(
@@ -229,8 +229,8 @@ def _following(
 ) -> Iterator[NextStep]:
     """Yield how the work continues: the same command, the rest of the run, or what follows the verdicts."""
     from clusterctl.inventory import nodeset
-    from clusterctl.report.text.next_step import after_bootstrap
     from clusterctl.report.view import NextStep
+    from clusterctl.views.next_step import after_bootstrap
 
     if result is None:
         if prepared.busy and not dry_run:

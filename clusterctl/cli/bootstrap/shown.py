@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from clusterctl.cli import console, plan_output
 from clusterctl.cli.bootstrap import permits as permits_of
+from clusterctl.report.line import TonedLine
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from clusterctl.apply.bootstrap import Engine, Prepared, Result
@@ -47,7 +49,7 @@ class Shown:
             nodes = self._nodes(prepared.plan, prepared.facts)
             self.work = work_of(nodes)
             self._show(view_of.plan(prepared, nodes, may_reboot=permits.reboot))
-        elif missing := _text(View("", (view_of.missing(prepared),))):
+        elif missing := _lines(View("", (view_of.missing(prepared),))):
             console.error(missing)
 
     def later(self, number: int, plan: Plan, facts: HostMap[NodeFacts]) -> None:
@@ -55,7 +57,7 @@ class Shown:
         from clusterctl.views import bootstrap as view_of
 
         if self.on_stdout or self.on_screen:
-            self._show(view_of.later(number, self._nodes(plan, facts)), before="\n")
+            self._show(view_of.later(number, self._nodes(plan, facts)), (TonedLine(""),))
 
     def _nodes(self, plan: Plan, facts: HostMap[NodeFacts]) -> tuple[NodeChanges, ...]:
         from clusterctl.apply import carry, present, script
@@ -72,10 +74,12 @@ class Shown:
             self._changes.update(zip(keys, node.changes, strict=True))
         return nodes
 
-    def _show(self, view: View, before: str = "") -> None:
-        plan_output.show(before + _text(view), on_stdout=self.on_stdout, on_screen=self.on_screen)
+    def _show(self, view: View, before: Sequence[TonedLine] = ()) -> None:
+        plan_output.show([*before, *_lines(view)], on_stdout=self.on_stdout, on_screen=self.on_screen)
 
-    def ended(self, found: Bootstrap, prepared: Prepared, result: Result | None, folder: Path) -> str:
+    def ended(
+        self, found: Bootstrap, prepared: Prepared, result: Result | None, folder: Path
+    ) -> list[TonedLine]:
         """Return the end of the report, without what the terminal has just shown.
 
         A run that applied nothing (``result`` is None) has only the plan, which was printed.
@@ -83,12 +87,15 @@ class Shown:
         from clusterctl.views import bootstrap as view_of
 
         if result is None:
-            return f"run folder: {folder}"
+            return [TonedLine(f"run folder: {folder}")]
         seen = self.on_screen and console.width() is not None
-        return f"\n{_text(view_of.ended(found, prepared, result, self._changes, folder, seen=seen))}"
+        return [
+            TonedLine(""),
+            *_lines(view_of.ended(found, prepared, result, self._changes, folder, seen=seen)),
+        ]
 
 
-def _text(view: View) -> str:
+def _lines(view: View) -> list[TonedLine]:
     from clusterctl.report.text import of_view
 
-    return of_view.render(view, console.width())
+    return of_view.lines(view, console.width())

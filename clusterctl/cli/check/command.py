@@ -63,8 +63,8 @@ def check(
     from clusterctl.cli.check.run import Contact, replayed
     from clusterctl.errors import UsageError
     from clusterctl.report.text import of_view
-    from clusterctl.report.text.next_step import after_check
     from clusterctl.rundir import default_root
+    from clusterctl.views.next_step import after_check
 
     wanted, unwanted = cli.requirement_names(only), cli.requirement_names(skip)
     if wanted is not None or unwanted:
@@ -96,7 +96,7 @@ def check(
         say_failures(judged.verdicts.failures)
         say_without_root(judged.facts, judged.verdicts)
     else:
-        console.data(of_view.render(view, console.width()), look="check")
+        console.data(of_view.lines(view, console.width()))
     if html is not None:
         console.talk(f"report: {html}")
     if judged.run is not None:

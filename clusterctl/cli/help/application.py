@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
@@ -11,6 +11,7 @@ import typer
 from clusterctl.cli.description import CommandDescription, described
 from clusterctl.cli.help import page
 from clusterctl.cli.terminal import color
+from clusterctl.report.line import TonedLine
 
 
 class Application(typer.Typer):
@@ -26,7 +27,7 @@ class Application(typer.Typer):
 def _give_help(parsed: Any, command: CommandDescription, whole: CommandDescription) -> None:
     """Let a command that Typer parses print the help and the usage of its description."""
     vars(parsed).update(
-        get_help=lambda _: _coloured(page.render(command, whole, page.width())),
+        get_help=lambda _: _coloured(page.lines(command, whole, page.width())),
         get_usage=lambda _: page.usage(command, page.width()),
     )
     below: Mapping[str, Any] = getattr(parsed, "commands", {})
@@ -34,10 +35,7 @@ def _give_help(parsed: Any, command: CommandDescription, whole: CommandDescripti
         _give_help(inner, command.commands[name], whole)
 
 
-def _coloured(text: str) -> str:
+def _coloured(lines: Sequence[TonedLine]) -> str:
     """Return a page in the colours of the terminal; Typer removes them where it does not print to one."""
-    if not (sys.stdout.isatty() and color.wanted(sys.stdout)):
-        return text
-    from clusterctl.cli.terminal.highlight import painted
-
-    return painted(text, "help")
+    is_coloured = sys.stdout.isatty() and color.wanted(sys.stdout)
+    return "\n".join(color.painted(line) if is_coloured else line.text for line in lines)

@@ -27,7 +27,7 @@ def show(
 
     named = list(words or ())
     whole = described(main.application(verbs.named_in(named) if named else ""))
-    console.data(page.render(_found(whole, named), whole, page.width()), look="help")
+    console.data(page.lines(_found(whole, named), whole, page.width()))
 
 
 def _found(command: CommandDescription, words: list[str]) -> CommandDescription:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from clusterctl.cli import exit_codes
 from clusterctl.cli.description import CommandDescription, Parameter
 from clusterctl.cli.help.headings import OF_COMMANDS, heading_of
+from clusterctl.report import line as line_of
+from clusterctl.report.line import Tone, TonedLine, labelled
 from clusterctl.report.text.wrapping import below
 
 _Rows = Mapping[str, Sequence[tuple[str, str]]]
@@ -32,9 +34,14 @@ def width() -> int:
 
 
 def render(command: CommandDescription, whole: CommandDescription, columns: int) -> str:
-    """Return the help of a command as text; ``whole`` describes ``clusterctl`` itself and its global options."""
+    """Return the help of a command as plain text."""
+    return "\n".join(line.text for line in lines(command, whole, columns))
+
+
+def lines(command: CommandDescription, whole: CommandDescription, columns: int) -> list[TonedLine]:
+    """Return the help of a command; ``whole`` describes ``clusterctl`` itself and its global options."""
     blocks = [
-        usage(command, columns),
+        [labelled(usage(command, columns), Tone.HEAD)],
         *(_filled(text, columns) for text in (command.summary, *command.remarks)),
     ]
     if command.application is not None:
@@ -45,7 +52,8 @@ def render(command: CommandDescription, whole: CommandDescription, columns: int)
     codes = _exit_codes() if command is whole else command.exit_codes
     if codes:
         blocks += _sections({"Exit codes": codes}, columns)
-    return "\n\n".join([*blocks, *(_filled(text, columns) for text in _last(command, whole))])
+    blocks += [_filled(text, columns) for text in _last(command, whole)]
+    return [line for block in blocks for line in (TonedLine(""), *block)][1:]
 
 
 def usage(command: CommandDescription, columns: int) -> str:
@@ -103,26 +111,28 @@ def _row(one: Parameter) -> tuple[str, str]:
     return term, " ".join(part for part in (one.info.help, noted) if part)
 
 
-def _sections(rows_by_heading: _Rows, columns: int) -> list[str]:
+def _sections(rows_by_heading: _Rows, columns: int) -> list[list[TonedLine]]:
     """Return each heading with its rows; the texts of all of them begin at the same column."""
     terms = [term for rows in rows_by_heading.values() for term, _ in rows if len(term) <= _WIDEST_TERM]
     indent = max((len(term) for term in terms), default=0) + 4
     return [
-        "\n".join([f"{heading}:", *_rows(rows, indent, columns)]) for heading, rows in rows_by_heading.items()
+        [line_of.whole(f"{heading}:", Tone.HEAD), *_rows(rows, indent, columns)]
+        for heading, rows in rows_by_heading.items()
     ]
 
 
-def _rows(rows: Iterable[tuple[str, str]], indent: int, columns: int) -> Iterable[str]:
+def _rows(rows: Iterable[tuple[str, str]], indent: int, columns: int) -> Iterable[TonedLine]:
     for term, text in rows:
         beside = len(term) + 4 <= indent
-        if not beside:
-            yield f"  {term}"
+        above = [] if beside else [f"  {term}"]
         first = f"  {term}".ljust(indent) if beside else " " * indent
-        yield from _wrapped(text, columns, first, indent) or [first.rstrip()]
+        first, *others = above + (_wrapped(text, columns, first, indent) or [first.rstrip()])
+        yield TonedLine(first, ((2, 2 + len(term), Tone.NAME),))
+        yield from map(TonedLine, others)
 
 
-def _filled(text: str, columns: int) -> str:
-    return "\n".join(_wrapped(text, columns, "", 0))
+def _filled(text: str, columns: int) -> list[TonedLine]:
+    return [TonedLine(line) for line in _wrapped(text, columns, "", 0)]
 
 
 def _wrapped(text: str, columns: int, first: str, indent: int) -> list[str]:

@@ -29,7 +29,8 @@ def show(
     from clusterctl.inventory.limit import limited
     from clusterctl.inventory.provenance import Provenance
     from clusterctl.report.inventory_document import document_of
-    from clusterctl.report.text.inventory import list_text, settings_text
+    from clusterctl.report.text import of_view
+    from clusterctl.views import inventory as view_of
 
     loaded = load.read(inventory)
     if loaded.inventory.source is None:
@@ -39,7 +40,6 @@ def show(
     )
     if as_json:
         console.emit_json(document)
-    elif nodes is None and not defaults:
-        console.data(list_text(document), look="settings")
     else:
-        console.data(settings_text(document, console.width()), look="settings")
+        view = view_of.listing if nodes is None and not defaults else view_of.settings
+        console.data(of_view.lines(view(document), console.width()))

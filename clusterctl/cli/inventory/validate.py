@@ -32,5 +32,5 @@ def validate(inventory: cli.InventoryArgument = None, as_json: cli.JsonOption = 
     else:
         count = f"{counted(len(names), 'node')}"
         of_groups = f"; groups: {', '.join(groups)}" if groups else ""
-        console.data(f"{loaded.source}: valid: {count} ({nodeset.fold(names)}){of_groups}", look="settings")
+        console.data(f"{loaded.source}: valid: {count} ({nodeset.fold(names)}){of_groups}")
     raise typer.Exit(1 if loaded.source is None else 0)

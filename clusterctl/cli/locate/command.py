@@ -131,7 +131,7 @@ def locate(
     if as_json:
         console.emit_json(document.document())
     else:
-        console.data(of_view.render(view, console.width()), look="locate")
+        console.data(of_view.lines(view, console.width()))
     if hostfile_without is not None and (found.located.verdict is not None or found.apart.nodes):
         _write_hostfile(hostfile_without, session, document)
     if html is not None:
@@ -198,9 +198,8 @@ def _say_failures(run: RunDir, found: LocateRun, cause: KnownCause | None, sessi
 def _write_hostfile(path: Path, session: Session, document: Locate) -> None:
     from clusterctl.artifacts import hostfile
     from clusterctl.cli import report_files
-    from clusterctl.results.locate import named_nodes
 
-    without = named_nodes(document)
+    without = document.named_nodes
     kept = [
         (node.name, node.slots or node.gpus or 1)
         for node in session.inventory.nodes

@@ -39,6 +39,6 @@ def compare_runs(
     if as_json:
         console.emit_json(to_document(found))
     else:
-        console.data(text_of.render(view, console.width()), look="result")
+        console.data(text_of.lines(view, console.width()))
     if html is not None:
         console.talk(f"report: {html}")

@@ -113,8 +113,9 @@ def list_runs(
 ) -> None:
     """List the runs of all commands, newest first: 20 runs, without --newest or --all."""
     from clusterctl.documents.runs import Runs
-    from clusterctl.report.text import run_list
+    from clusterctl.report.text import of_view
     from clusterctl.rundir import default_root
+    from clusterctl.views import run_list
 
     ids = filters.ids(verb, runs)
     most = None if every else filters.newest or NEWEST
@@ -123,7 +124,7 @@ def list_runs(
         console.emit_json(Runs(runs=entries).document())
         return
     if entries:
-        console.data(run_list.render(entries, console.width()), look="runs", wrap=True)
+        console.data(of_view.lines(run_list.view(entries), console.width()))
     else:
         is_filtered = bool(verb or filters != Filters())
         console.talk(f"{runs or default_root()} has no {'matching run' if is_filtered else 'run yet'}")
@@ -148,6 +149,7 @@ def show(
 ) -> None:
     """Show one run: its outcome, its nodes, and what was done or measured on them; or write its HTML page."""
     from clusterctl.documents.runs import ShownRun
+    from clusterctl.report.line import TonedLine
     from clusterctl.results.damage import read_as_stored
     from clusterctl.rundir import RunDir
     from clusterctl.runs import outcome
@@ -167,10 +169,9 @@ def show(
     else:
         with read_as_stored(entry.run, folder.path):
             more = (
-                "" if result is None else shown_run.summary(entry.verb, folder.path, result, console.width())
+                [] if result is None else shown_run.summary(entry.verb, folder.path, result, console.width())
             )
-        text = "\n\n".join(part for part in (shown_run.head(entry, undone), more) if part)
-        console.data(text, look="result" if entry.verb == "bench" else None)
+        console.data([TonedLine(shown_run.head(entry, undone)), *((TonedLine(""), *more) if more else ())])
         name = entry.run if runs is None else str(folder.path)
         has_logs = any(folder.path.rglob("*.log"))
         next_command.say_all(

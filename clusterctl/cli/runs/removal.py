@@ -105,14 +105,15 @@ def _remove(
 ) -> int:
     """Show what is removed and kept, ask, remove, and return the exit code."""
     from clusterctl.documents.runs import RunsRemoved
-    from clusterctl.report.text import run_list
+    from clusterctl.report.text import of_view
     from clusterctl.runs import outcome, removal
+    from clusterctl.views import run_list
 
     entries = [outcome.listed(run) for run in going]
     if entries and not (as_json and yes):
         # --quiet must not suppress what the question is about.
         write = console.data if dry_run and not as_json else console.error
-        write(run_list.render(entries, console.width()), look="runs")
+        write(of_view.lines(run_list.view(entries), console.width()))
     for one, run in zip(entries, going, strict=True):
         for loss in removal.losses(one, run.path.parent):
             console.talk(f"note: {one.run}: {loss}")

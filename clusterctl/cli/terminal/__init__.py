@@ -1,1 +1,1 @@
-"""What the command line does with a terminal: colour, highlighting, and live progress."""
+"""What the command line does with a terminal: colour and live progress."""

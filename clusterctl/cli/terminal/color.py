@@ -1,11 +1,28 @@
-"""Decide whether output is coloured: ``--color``, then NO_COLOR, FORCE_COLOR, then whether it goes to a terminal."""
+"""Decide whether output is coloured, and colour the parts of lines by their tones.
+
+``--color`` decides, then NO_COLOR and FORCE_COLOR, then whether the output goes to a terminal.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TextIO
+
+from clusterctl.report.line import Tone, TonedLine
+
+# The eight colours that every terminal has, in the shades that its user chose, as parameters of SGR (ECMA-48).
+_COLOURS = {
+    Tone.HEAD: 1,
+    Tone.FAINT: 2,
+    Tone.BAD: 31,
+    Tone.GOOD: 32,
+    Tone.OPEN: 33,
+    Tone.NAME: 36,
+    Tone.FIXABLE: 36,
+}
 
 
 class When(str, Enum):
@@ -47,3 +64,12 @@ def takes_control(stream: TextIO) -> bool:
     TERM is ``dumb`` for a terminal that does not (terminfo(5), user_caps(5): Emacs' shell, some CI systems).
     """
     return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def painted(line: TonedLine, clean: Callable[[str], str] = str) -> str:
+    """Return the line with the colours of its marks; ``clean`` makes text of others harmless before."""
+    shown, at = "", 0
+    for start, end, tone in line.marks:
+        shown += f"{clean(line.text[at:start])}\x1b[{_COLOURS[tone]}m{clean(line.text[start:end])}\x1b[0m"
+        at = end
+    return shown + clean(line.text[at:])

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from clusterctl.cli.terminal import color
 from clusterctl.cli.terminal.streams import abandon, encodable
+from clusterctl.report.line import Tone, TonedLine, labelled
 
 PERIOD_S = 0.25
 _MOST_LINES = 12
@@ -111,7 +112,7 @@ class LiveArea:
         width = max(1, size.columns - 1)
         lines = [line for source in self._sources for line in source.lines(width, height)][:height]
         is_full = bool(lines) and len(lines[-1]) + len(_ECHO) > width
-        lines = [_painted(line) for line in lines] if color.wanted(sys.stderr) else lines
+        lines = [color.painted(_toned(line)) for line in lines] if color.wanted(sys.stderr) else lines
         # The echo then overwrites the line's first columns.
         return [*lines[:-1], lines[-1] + "\r"] if is_full else lines
 
@@ -138,10 +139,14 @@ def _in_foreground() -> bool:
         return True  # a terminal that no shell controls
 
 
-def _painted(line: str) -> str:
-    from clusterctl.cli.terminal.highlight import painted
-
-    return painted(line, "progress")
+def _toned(line: str) -> TonedLine:
+    """Return a line with what is done, or on which nodes, in its tone."""
+    name, _, _ = line.removeprefix("  ").partition(" ")
+    return (
+        TonedLine(line, ((2, 2 + len(name), Tone.NAME),))
+        if line.startswith("  ")
+        else labelled(line, Tone.HEAD)
+    )
 
 
 AREA = LiveArea()

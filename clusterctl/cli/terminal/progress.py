@@ -45,7 +45,7 @@ class Progress:
     ) -> None:
         AREA.remove(self)
         if kind is None and self.done:
-            console.talk(f"{self.done} in {spoken(time.monotonic() - self._began)}", look="progress")
+            console.talk(f"{self.done} in {spoken(time.monotonic() - self._began)}")
         elif kind is not None and issubclass(kind, KeyboardInterrupt):
             self._tell_interrupt()
 

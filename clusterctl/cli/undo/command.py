@@ -11,6 +11,7 @@ from clusterctl.cli import console, next_command, plan_output
 from clusterctl.cli import options as cli
 from clusterctl.cli.named_inventory import LocalOption, to_change
 from clusterctl.cli.terminal import interrupt
+from clusterctl.report.line import TonedLine
 from clusterctl.text.wording import counted
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def undo(
         say_failures(failures_of(outcomes))
     elif not declined:
         shown = before if undone else None
-        console.data(_end(outcomes, shown, session.inventory, counts.line(document), asked=asks), look="plan")
+        console.data(_end(outcomes, shown, session.inventory, counts.line(document), asked=asks))
     _say_end(declined=declined, planned=dry_run and bool(undone), asks=not yes)
     raise typer.Exit(1 if declined else counts.exit_code(document))
 
@@ -148,14 +149,14 @@ def _again(inventory: Inventory) -> tuple[str, ...]:
     return ("clusterctl", "undo", inventory.source or "--local")
 
 
-def _plan(outcomes: HostMap[UndoOutcome], inventory: Inventory, newest: str | None) -> str:
+def _plan(outcomes: HostMap[UndoOutcome], inventory: Inventory, newest: str | None) -> list[TonedLine]:
     """Return the plan; ``newest`` is the run that was found to be the newest one of the nodes (None: not searched)."""
     from clusterctl.report.text import of_view
     from clusterctl.views import undo as view_of
 
     beyond = [node.name for node in inventory.beyond]
     plan = view_of.plan(outcomes, _again(inventory), newest, beyond, every=console.verbose())
-    return of_view.render(plan, console.width())
+    return of_view.lines(plan, console.width())
 
 
 def _end(
@@ -165,7 +166,7 @@ def _end(
     counts: str,
     *,
     asked: bool,
-) -> str:
+) -> list[TonedLine]:
     """Return the end of the report; ``planned`` are the outcomes that the plan has shown (None: no plan)."""
     from clusterctl.report.text import of_view
     from clusterctl.views import undo as view_of
@@ -173,8 +174,8 @@ def _end(
     width = console.width()
     seen = asked and width is not None
     again, every = _again(inventory), console.verbose()
-    end = of_view.render(view_of.ended(outcomes, planned, again, counts, seen=seen, every=every), width)
-    return end if planned is None else f"\n{end}"
+    end = of_view.lines(view_of.ended(outcomes, planned, again, counts, seen=seen, every=every), width)
+    return end if planned is None else [TonedLine(""), *end]
 
 
 def document_of(outcomes: HostMap[UndoOutcome], run: str | None = None) -> dict[str, Any]:

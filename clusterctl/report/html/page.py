@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from clusterctl import __version__, resources
 from clusterctl.report.html import chart, strip, topology_picture
-from clusterctl.report.text.next_step import next_lines
+from clusterctl.report.text.wrapping import next_lines
 from clusterctl.report.view import Cell, Head, NextStep
 from clusterctl.text.visible import visible
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from clusterctl.inventory import nodeset
+from clusterctl.report.line import Tone, TonedLine
 from clusterctl.report.text.table import size
 from clusterctl.text.grouping import grouped
 from clusterctl.transport.base import Completed
@@ -20,15 +21,15 @@ _DASHES |= {"\u2e3a": "--", "\u2e3b": "---"}
 _UNSEEN = ("Mn", "Me", "Cf")
 
 
-def output(answers: Mapping[str, Completed]) -> str:
+def output(answers: Mapping[str, Completed]) -> list[TonedLine]:
     """Return the standard output of all nodes: a head with the nodes and their status, then what they wrote."""
-    return "\n".join(_blocks(answers, lambda done: (done.returncode, done.stdout, done.stdout_cut), _status))
+    return list(_blocks(answers, lambda done: (done.returncode, done.stdout, done.stdout_cut), _status))
 
 
-def errors(answers: Mapping[str, Completed]) -> str:
+def errors(answers: Mapping[str, Completed]) -> list[TonedLine]:
     """Return the standard error of all nodes in the same form; empty if no node wrote any."""
     wrote = {name: done for name, done in answers.items() if done.stderr}
-    return "\n".join(_blocks(wrote, lambda done: (done.stderr, done.stderr_cut), _stderr))
+    return list(_blocks(wrote, lambda done: (done.stderr, done.stderr_cut), _stderr))
 
 
 def statuses(answers: Mapping[str, Completed]) -> str:
@@ -48,14 +49,17 @@ def _blocks(
     answers: Mapping[str, Completed],
     same: Callable[[Completed], object],
     shown: Callable[[Completed], tuple[str, bytes, int]],
-) -> Iterator[str]:
+) -> Iterator[TonedLine]:
     alike = grouped((same(done), name) for name, done in answers.items())
     for names in alike.values():
         words, data, cut = shown(answers[names[0]])
         part = f", the first {size(len(data))} of {size(len(data) + cut)}" if cut else ""
-        yield f"{_HEAD}{nodeset.fold_counted(names)}{words}{part}"
+        text = f"{_HEAD}{nodeset.fold_counted(names)}"
+        tone = Tone.BAD if answers[names[0]].returncode else Tone.FAINT
+        whole = f"{text}{words}{part}"
+        yield TonedLine(whole, ((len(_HEAD), len(text), Tone.NAME), (len(text), len(whole), tone)))
         if data:
-            yield _quoted(data)
+            yield TonedLine(_quoted(data))
 
 
 def _status(done: Completed) -> tuple[str, bytes, int]:

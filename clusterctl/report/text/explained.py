@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from clusterctl.documents.explain import Explain, KnownCause, KnownError, LogRead
@@ -11,6 +10,7 @@ from clusterctl.documents.explain import LogLine as ShownLine
 from clusterctl.documents.kinds import ErrorRole
 from clusterctl.inventory import nodeset
 from clusterctl.report.known_errors.scan import LogFile, LogLine, Occurrence
+from clusterctl.report.line import Tone, TonedLine, whole
 from clusterctl.report.text.wrapping import below
 from clusterctl.text.wording import counted
 
@@ -109,17 +109,22 @@ def cause_lines(cause: KnownCause) -> list[str]:
     ]
 
 
-def _in_full(finding: dict[str, Any], width: int, several_files: bool) -> list[str]:
-    lines = [f"* {finding['id']} ({finding['tool']}): {_places(finding, several_files)}"]
-    lines.append(f"  | {finding['first']['text']}")
+def _in_full(finding: dict[str, Any], width: int, several_files: bool) -> Iterator[TonedLine]:
+    yield _head(finding, several_files)
+    yield whole(f"  | {finding['first']['text']}", Tone.OPEN)
     for label, key in (("means", "meaning"), ("cause", "cause"), ("fix", "fix"), ("check", "check")):
-        lines += below(f"  {label:<7}", finding[key] or "", 9, width)
-    lines += [f"  source {source}" for source in finding["sources"]]
-    return lines
+        for number, line in enumerate(below(f"  {label:<7}", finding[key] or "", 9, width)):
+            yield TonedLine(line) if number else TonedLine(line, ((2, 2 + len(label), Tone.FAINT),))
+    yield from (TonedLine(f"  source {source}", ((2, 8, Tone.FAINT),)) for source in finding["sources"])
 
 
-def render(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 100) -> str:
-    """Return a ``clusterctl.explain/1`` document as text; consequences take one line each if a cause was found.
+def _head(finding: dict[str, Any], several_files: bool) -> TonedLine:
+    text = f"* {finding['id']} ({finding['tool']}): {_places(finding, several_files)}"
+    return TonedLine(text, ((2, 2 + len(finding["id"]), Tone.NAME),))
+
+
+def lines(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 100) -> list[TonedLine]:
+    """Return a ``clusterctl.explain/1`` document for people; consequences take one line each if a cause was found.
 
     ``ended``: the failures in the results of the runs whose logs were read.
     """
@@ -128,33 +133,37 @@ def render(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 
     read = ", ".join(f"{file['name']} ({counted(file['lines'], 'line')})" for file in document["files"][:8])
     if len(document["files"]) > 8:
         read += f" and {len(document['files']) - 8} more"
-    lines = [f"read {read or 'nothing'}"]
+    found = [TonedLine(f"read {read or 'nothing'}")]
     causes_known = any(f["role"] in (ErrorRole.FAULT.value, ErrorRole.CAUSE.value) for f in findings)
     unexplained = _unexplained(document, several, causes_known=causes_known)
     if ended:
-        lines += ["", "The run's own result:", *(f"  {line}" for line in ended)]
+        found += [
+            TonedLine(""),
+            whole("The run's own result:", Tone.HEAD),
+            *(TonedLine(f"  {line}") for line in ended),
+        ]
     if not document["files"]:
-        lines += ["", "The run has no log, because it ended before a launch."]
+        found += [TonedLine(""), TonedLine("The run has no log, because it ended before a launch.")]
     elif not findings:
-        lines += ["", "The catalogue of known errors matches no line."]
+        found += [TonedLine(""), TonedLine("The catalogue of known errors matches no line.")]
     elif all(finding["role"] == ErrorRole.CONSEQUENCE.value for finding in findings) and not ended:
-        lines += ["", "The cause is not in the catalogue; only its consequences are."]
-    lines += [] if causes_known else unexplained
+        found += [TonedLine(""), TonedLine("The cause is not in the catalogue; only its consequences are.")]
+    found += [] if causes_known else unexplained
     for role, title in _TITLES.items():
         here = [finding for finding in findings if finding["role"] == role.value]
         if not here:
             continue
-        lines += ["", f"{title}:"]
+        found += [TonedLine(""), whole(f"{title}:", Tone.BAD if role is ErrorRole.FAULT else Tone.HEAD)]
         for finding in here:
             if role is ErrorRole.CONSEQUENCE and causes_known:
-                lines.append(f"* {finding['id']} ({finding['tool']}): {_places(finding, several)}")
-                lines += textwrap.wrap(finding["meaning"], width, initial_indent="  ", subsequent_indent="  ")
+                found.append(_head(finding, several))
+                found += map(TonedLine, below("  ", finding["meaning"], 2, width))
             else:
-                lines += _in_full(finding, width, several)
-    return "\n".join([*lines, *(unexplained if causes_known else [])])
+                found += _in_full(finding, width, several)
+    return [*found, *(unexplained if causes_known else [])]
 
 
-def _unexplained(document: dict[str, Any], several: bool, *, causes_known: bool) -> list[str]:
+def _unexplained(document: dict[str, Any], several: bool, *, causes_known: bool) -> list[TonedLine]:
     """Return the lines that may show the cause or another one, in the order of the logs."""
     if not document["unexplained"]:
         return []
@@ -163,7 +172,8 @@ def _unexplained(document: dict[str, Any], several: bool, *, causes_known: bool)
         if causes_known
         else "Lines that look like errors and are not in the catalogue, possibly the cause:"
     )
-    return ["", title] + [
-        f"  {line['file'] + ':' if several else 'line '}{line['line']}: {line['text']}"
-        for line in document["unexplained"]
-    ]
+    places = (
+        f"  {one['file'] + ':' if several else 'line '}{one['line']}: {one['text']}"
+        for one in document["unexplained"]
+    )
+    return [TonedLine(""), whole(title, Tone.HEAD), *(whole(one, Tone.OPEN) for one in places)]

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from clusterctl.inventory import nodeset
+from clusterctl.report.line import Tone
 from clusterctl.report.text.folding import NAME, Kinds, named, shape, without_name
-from clusterctl.report.view import Item, Tone
+from clusterctl.report.view import Item
 from clusterctl.transport import sudo
 
 if TYPE_CHECKING:

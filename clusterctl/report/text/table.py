@@ -43,8 +43,11 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequ
     )
 
 
-def words(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
-    """Yield left-aligned columns; the last one wraps below itself, or below the row if it would become too narrow."""
+def words(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> Iterator[list[str]]:
+    """Yield the lines of the heads and of each row, in left-aligned columns.
+
+    The last column wraps below itself, or below the row if it would become too narrow.
+    """
     cells = [list(heads), *[list(row) for row in rows]]
     sizes = [max(len(row[column]) for row in cells) for column in range(len(heads) - 1)]
     if width is not None and sizes:
@@ -55,7 +58,7 @@ def words(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None
         indent = min(4, max(0, width - _LEAST_WORDS))
         cells[0] = [*heads[:-1], ""]
     for row in cells:
-        yield from _line(row, sizes, indent, width)
+        yield list(_line(row, sizes, indent, width))
 
 
 def _line(row: Sequence[str], sizes: Sequence[int], indent: int, width: int | None) -> Iterator[str]:

@@ -7,10 +7,14 @@ from typing import Any
 
 from clusterctl.documents.evidence import GpuDirectNode, RankPath, SlowPart
 from clusterctl.documents.proof import BaselineVerdict, Expected, GpuDirect, Proof, SlowRank, UsageProof
+from clusterctl.report.line import Tone
 from clusterctl.report.text import health, topology
 from clusterctl.report.text.baseline import not_judged_lines
 from clusterctl.report.text.table import size
+from clusterctl.report.view import Item
 from clusterctl.text.grouping import grouped
+
+_BASELINE_TONES = {"ok": Tone.GOOD, "below-baseline": Tone.BAD}
 
 
 def _share(value: float | None) -> str:
@@ -179,5 +183,24 @@ _PARTS: dict[str, Callable[[Any], list[str]]] = {
 
 def lines(proof: Proof) -> list[str]:
     """Return all lines of a proof, but for its ``algorithms``."""
-    entries = ((render, getattr(proof, name)) for name, render in _PARTS.items())
-    return [line for render, entry in entries if entry is not None for line in render(entry)]
+    return [one.said for one in items(proof)]
+
+
+def items(proof: Proof) -> list[Item]:
+    """Return the same lines with their tones."""
+    entries = ((name, render, getattr(proof, name)) for name, render in _PARTS.items())
+    return [
+        Item(_tone(name, proof), line)
+        for name, render, entry in entries
+        if entry is not None
+        for line in render(entry)
+    ]
+
+
+def _tone(name: str, proof: Proof) -> Tone:
+    """Return how one part of a proof is to be seen."""
+    if name == "expected" and proof.expected is not None:
+        return Tone.BAD if proof.expected.verdict in ("slow", "impossible") else Tone.PLAIN
+    if name == "baseline" and proof.baseline is not None:
+        return _BASELINE_TONES.get(proof.baseline.verdict, Tone.OPEN)
+    return Tone.BAD if name == "stragglers" else Tone.PLAIN

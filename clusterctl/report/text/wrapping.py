@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterable, Iterator
+
+from clusterctl.report.view import NextStep
 
 _COMMAND = re.compile(r"(?<=: )clusterctl .*$|`[^`]*`")
 _WHOLE = "\x00"
@@ -46,3 +49,20 @@ def wrapped_message(text: str, width: int | None) -> str:
         parts = wrapped(whole, width, len(margin) + 4)
         lines += [part.replace(_WHOLE, " ") for part in parts]
     return "\n".join(lines)
+
+
+def next_lines(steps: Iterable[NextStep], width: int | None = None) -> Iterator[str]:
+    """Yield a line per command with its purpose as a shell comment, so that lines can be pasted.
+
+    Commands are never wrapped.
+    """
+    for step in steps:
+        line = f"Next: {step.command}  # {step.why}" if step.why else f"Next: {step.command}"
+        if width is None or len(line) <= width or not step.why:
+            yield line
+            continue
+        yield f"Next: {step.command}"
+        indent = " " * len("Next: ") + "# "
+        yield from textwrap.wrap(
+            step.why, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        )

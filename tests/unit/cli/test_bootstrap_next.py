@@ -9,9 +9,9 @@ from clusterctl.apply.plan.model import NodePlan, Plan
 from clusterctl.cli.bootstrap import command
 from clusterctl.cli.terminal import interrupt
 from clusterctl.documents.kinds import AppliedStatus
-from clusterctl.report.text.next_step import Way
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.transport.base import Failure, FailureKind, HostMap
+from clusterctl.views.next_step import Way
 
 MET = HostMap({"gpu01": (Decision("memlock", Status.MET, "unlimited"),)})
 RUN = SimpleNamespace(path="runs/x")

@@ -17,6 +17,7 @@ from clusterctl.cli import console
 from clusterctl.cli.session import say_failures
 from clusterctl.cli.terminal import color, live_area
 from clusterctl.cli.terminal.progress import Progress
+from clusterctl.report.line import Tone, TonedLine
 from clusterctl.transport.base import Failure, FailureKind
 
 HOSTILE = "a\x1b]0;title\x07\x1b[2J\x9b31m\rb\u202ec\u2066\x08\x7f\ud800"
@@ -31,16 +32,6 @@ def test_what_a_terminal_acts_on_is_shown(capsys: pytest.CaptureFixture[str]) ->
     console.talk(HOSTILE)
     out, err = capsys.readouterr()
     assert out == err == "a\\x1b]0;title\\x07\\x1b[2J\\x9b31m\\x0db\\u202ec\\u2066\\x08\\x7f\\ud800\n"
-
-
-def test_a_report_breaks_between_words_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "20")
-    for stream, shown in (
-        (Terminal(), "NOT RUN  gpu01: hpl:\n    not found\n"), (io.StringIO(), "NOT RUN  gpu01: hpl: not found\n")
-    ):  # fmt: skip
-        monkeypatch.setattr(sys, "stdout", stream)
-        console.data("NOT RUN  gpu01: hpl: not found", wrap=True)
-        assert stream.getvalue() == shown
 
 
 def test_json_carries_it_escaped_and_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,7 +196,7 @@ def test_when_output_is_coloured(
     monkeypatch.setattr(sys, "stdout", stdout)
     color.choose(color.When(when))
     try:
-        console.data("bad  \tmemlock   \\ [red]\x1b[2J", look="check")
+        console.data([TonedLine("bad  \tmemlock   \\ [red]\x1b[2J", ((0, 3, Tone.BAD),))])
     finally:
         color.choose(color.When.auto)
     red = "\x1b[31mbad\x1b[0m" if coloured else "bad"

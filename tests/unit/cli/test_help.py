@@ -174,7 +174,7 @@ def test_a_colour_terminal_shows_headings_and_options_in_colour() -> None:
     shown = pexpect.run(
         shlex.join([sys.executable, "-c", program]), env={**environment, "TERM": "xterm"}, timeout=60
     ).decode()
-    assert "\x1b[1mUsage:\x1b[0m clusterctl down" in shown and "\x1b[36m--force\x1b[0m" in shown
+    assert "\x1b[1mUsage\x1b[0m: clusterctl down" in shown and "\x1b[36m--force\x1b[0m" in shown
     environment["TERM"] = "dumb"
     assert (
         "\x1b"

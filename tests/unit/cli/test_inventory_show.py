@@ -139,7 +139,7 @@ def test_config_show_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, cap
     assert main(["config", "show"]) == 0
     lines = capsys.readouterr().out.splitlines()
     row = "CLUSTERCTL_KNOWN_HOSTS    /etc/ssh/hosts-of-the-cluster/known_hosts  environment"
-    assert row in lines and "CLUSTERCTL_KNOWN_HOSTS    known host keys" in lines
+    assert lines[lines.index(row) + 1] == "    known host keys"
     assert max(map(len, lines)) <= 80
 
 

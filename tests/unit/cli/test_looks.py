@@ -1,36 +1,37 @@
-"""Each look that a command names exists: a missing one would end the command, and only on a colour terminal."""
+"""Terminals show the tones of cells, items and lines as colours, and each tone has one."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from sample_acceptance import sample_acceptance
 
-import clusterctl
-from clusterctl.cli.terminal.highlight import LOOKS, THEME, painted
+from clusterctl.cli.terminal import color
+from clusterctl.report.line import Tone, TonedLine, labelled
 from clusterctl.report.text import of_view
 from clusterctl.views import accept
 
 
-def test_each_look_that_is_named_exists() -> None:
-    texts = [
-        path.read_text(encoding="utf-8") for path in Path(clusterctl.__file__).parent.rglob("cli/**/*.py")
-    ]
-    named = {look for text in texts for look in re.findall(r'\blook="([a-z-]+)"', text)}
-    assert "accept" in named
-    assert named <= set(LOOKS)
-
-
-def test_each_group_of_a_pattern_is_a_style() -> None:
-    for patterns in LOOKS.values():
-        for pattern in patterns:
-            assert set(re.compile(pattern).groupindex) <= set(THEME.styles)
+def test_each_tone_has_a_colour() -> None:
+    for tone in set(Tone) - {Tone.PLAIN}:
+        assert re.fullmatch(r"\x1b\[\d+mx\x1b\[0m", color.painted(TonedLine("x", ((0, 1, tone),))))
 
 
 def test_the_verdicts_of_accept_are_coloured() -> None:
-    text = of_view.render(accept.view(sample_acceptance()))
-    shown = painted(text, "accept")
-    assert re.sub(r"\x1b\[[0-9;]*m", "", shown) == text
+    lines = of_view.lines(accept.view(sample_acceptance()))
+    shown = "\n".join(map(color.painted, lines))
+    assert re.sub(r"\x1b\[[0-9;]*m", "", shown) == "\n".join(line.text for line in lines)
     for word in ("\x1b[31mbad", "\x1b[33mnot measured", "\x1b[33munsure"):
         assert f"{word}\x1b[0m" in shown
+
+
+def test_a_message_shows_its_own_label_and_no_other() -> None:
+    assert labelled("    hint: type the password").marks == ((4, 8, Tone.NAME),)
+    assert labelled("gpu01: refused", Tone.BAD).marks == ((0, 5, Tone.BAD),)
+    assert labelled("hint: retry", Tone.BAD).marks == ((0, 4, Tone.NAME),)
+    assert labelled("gpu01: refused").marks == labelled("no label").marks == ()
+
+
+def test_text_between_marks_is_made_harmless_too() -> None:
+    line = TonedLine("\x07a\x07b", ((1, 3, Tone.BAD),))
+    assert color.painted(line, lambda text: text.replace("\x07", "?")) == "?\x1b[31ma?\x1b[0mb"

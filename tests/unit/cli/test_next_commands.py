@@ -10,7 +10,7 @@ import pytest
 from clusterctl.cli.bench.run import say_next
 from clusterctl.cli.image.build import _has_registry
 from clusterctl.documents.bench import BenchStatus
-from clusterctl.report.text.next_step import Way
+from clusterctl.views.next_step import Way
 
 WAY = Way(("fleet.yaml", "--limit", "gpu*"), has_bench=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterctl.cli import plan_output
+from clusterctl.report.line import TonedLine
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,6 @@ from clusterctl.cli import plan_output
 def test_where_a_plan_goes(capsys, monkeypatch, on_stdout, on_screen, terminal, streams):
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
     monkeypatch.setenv("NO_COLOR", "1")
-    plan_output.show("the plan", on_stdout=on_stdout, on_screen=on_screen)
+    plan_output.show([TonedLine("the plan")], on_stdout=on_stdout, on_screen=on_screen)
     out, err = capsys.readouterr()
     assert (out, err) == tuple("the plan\n" * (stream in streams) for stream in "oe")

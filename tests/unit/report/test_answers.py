@@ -8,6 +8,7 @@ import pytest
 from hostile_texts import BLANKS, DASHES, UNSEEN, VARIANTS, WIDE_DASHES
 
 from clusterctl.cli import on_nodes
+from clusterctl.report.line import TonedLine
 from clusterctl.report.text import answers
 from clusterctl.transport.base import Completed, Failure, FailureKind
 
@@ -18,26 +19,30 @@ def done(stdout: bytes = b"", stderr: bytes = b"", status: int = 0, cut: int = 0
     return Completed(("x",), status, stdout, stderr, 0.1, cut)
 
 
+def _text(lines: list[TonedLine]) -> str:
+    return "\n".join(line.text for line in lines)
+
+
 def test_64_equal_answers_are_one_block() -> None:
     found = dict.fromkeys(NODES, done(b"6.8.0-60\n"))
-    assert answers.output(found) == "--- gpu[01-64] (64)\n6.8.0-60"
-    assert answers.errors(found) == answers.statuses(found) == ""
+    assert _text(answers.output(found)) == "--- gpu[01-64] (64)\n6.8.0-60"
+    assert _text(answers.errors(found)) == answers.statuses(found) == ""
 
 
 def test_64_different_answers_are_64_blocks_in_the_order_of_the_inventory() -> None:
     found = {name: done(name.encode()) for name in NODES}
-    assert answers.output(found).splitlines()[::2] == [f"--- {name}" for name in NODES]
+    assert _text(answers.output(found)).splitlines()[::2] == [f"--- {name}" for name in NODES]
 
 
 def test_different_errors_do_not_unfold_equal_output() -> None:
     found = {name: done(b"up\n", f"{name}: warning\n".encode()) for name in NODES}
-    assert answers.output(found) == "--- gpu[01-64] (64)\nup"
-    assert answers.errors(found).count("\n") == 127
+    assert _text(answers.output(found)) == "--- gpu[01-64] (64)\nup"
+    assert _text(answers.errors(found)).count("\n") == 127
 
 
 def test_status_and_missing_output_are_stated() -> None:
     found = {"a": done(), "b": done(b"x", status=2), "c": done(b"x"), "d": done(b"y\n", status=2)}
-    assert answers.output(found).splitlines() == [
+    assert _text(answers.output(found)).splitlines() == [
         "--- a, no output",
         "--- b, status 2",
         "x",
@@ -51,7 +56,7 @@ def test_status_and_missing_output_are_stated() -> None:
 
 def test_a_node_cannot_write_a_head() -> None:
     found = {"a": done(b"1\r\n--- b\n--- c, status 1\n---\n\n")}
-    assert answers.output(found) == "--- a\n1\n --- b\n --- c, status 1\n---\n"
+    assert _text(answers.output(found)) == "--- a\n1\n --- b\n --- c, status 1\n---\n"
 
 
 def heads() -> list[str]:
@@ -69,19 +74,19 @@ def heads() -> list[str]:
 
 @pytest.mark.parametrize("head", heads(), ids=lambda head: ascii(head)[:40])
 def test_other_blanks_and_dashes_make_no_head_either(head: str) -> None:
-    assert answers.output({"a": done(f"1\n{head}\n".encode())}) == f"--- a\n1\n {head}"
+    assert _text(answers.output({"a": done(f"1\n{head}\n".encode())})) == f"--- a\n1\n {head}"
 
 
 @pytest.mark.parametrize(
     "line", ["---", "-----BEGIN CERTIFICATE-----", "- one", "--help", "-- x", "", "--", "\u2014 b", "x --- b"]
 )
 def test_other_lines_with_dashes_stay_as_they_are(line: str) -> None:
-    assert answers.output({"a": done(f"1\n{line}\r\n2\n".encode())}) == f"--- a\n1\n{line}\n2"
+    assert _text(answers.output({"a": done(f"1\n{line}\r\n2\n".encode())})) == f"--- a\n1\n{line}\n2"
 
 
 def test_what_was_cut_is_stated_in_the_head() -> None:
     found = {"a": done(b"x" * 1024, cut=2048), "b": done(b"x" * 1024)}
-    assert answers.output(found).splitlines()[::2] == ["--- a, the first 1 KiB of 3 KiB", "--- b"]
+    assert _text(answers.output(found)).splitlines()[::2] == ["--- a, the first 1 KiB of 3 KiB", "--- b"]
 
 
 def test_the_exit_code_tells_failed_from_unreachable() -> None:

@@ -23,14 +23,14 @@ from clusterctl.errors import InventoryError
 from clusterctl.inventory import load
 from clusterctl.report import junit, prometheus
 from clusterctl.report.check_document import document_of
-from clusterctl.report.text import run_list, runs
+from clusterctl.report.text import of_view, runs
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.results.record import Record
 from clusterctl.rundir import RunDir
 from clusterctl.text import json_text
 from clusterctl.text.visible import ACTING, visible
 from clusterctl.transport.base import Failure, FailureKind, HostMap
-from clusterctl.views import check
+from clusterctl.views import check, run_list
 
 ACTORS = (
     "\x1b\x07\x9b\x85\x90\x7f\r\x08"
@@ -78,7 +78,7 @@ REPORTS: dict[str, Callable[[], str]] = {
     "bench csv": lambda: bench_views.csv(record()).replace("\r\n", "\n"),
     "bench html": lambda: bench_views.page(record()),
     "export json": lambda: json_text.in_ascii(runs.exported(record()).model_dump(mode="json"), indent=1),
-    "list": lambda: visible(run_list.render([listed()])),
+    "list": lambda: visible(of_view.render(run_list.view([listed()]))),
 }
 
 

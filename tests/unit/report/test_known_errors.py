@@ -271,7 +271,8 @@ def test_where_a_line_comes_from(line: str, host: str | None, rank: int | None) 
 
 
 def rendered(scan: Scan) -> str:
-    return explained.render(explained.to_document(scan.files, scan.findings, scan.left_over))
+    lines = explained.lines(explained.to_document(scan.files, scan.findings, scan.left_over))
+    return "\n".join(line.text for line in lines)
 
 
 def test_nothing_known_offers_the_first_and_last_lines_that_look_wrong() -> None:

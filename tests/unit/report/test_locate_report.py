@@ -198,6 +198,6 @@ def test_a_node_that_reports_other_rates_than_its_partners_is_named_and_other_pa
     found = document(6).model_copy(update={"ends_differ": tuple(pairs), "status": LocateStatus.NAMED})
     lines = text(found).splitlines()
     said = "n5: reports other rates than n[1-2], which agree with each other: 12 MB/s, not 25 MB/s"
-    assert said in lines and results.named_nodes(found) == ("n5",)
+    assert said in lines and found.named_nodes == ("n5",)
     assert sum(": open: n3 reports 25 MB/s and " in line for line in lines) == 4
     assert "2 more pairs whose ends report different rates (--json lists them)" in lines

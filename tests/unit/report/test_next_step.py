@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from clusterctl.report.text.next_step import Way, after_bootstrap, after_check, next_lines
+from clusterctl.report.text.wrapping import next_lines
 from clusterctl.report.view import NextStep
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.launch_ready import NEEDED
 from clusterctl.requirements.steps import EnableUnit
 from clusterctl.transport.base import Failure, FailureKind, HostMap
+from clusterctl.views.next_step import Way, after_bootstrap, after_check
 
 WAY = Way(("my fleet.yaml", "--limit", "gpu[01-04]"), ("--only", "docker"))
 MET = Decision("acs", Status.MET, "off")

@@ -9,22 +9,23 @@ import pytest
 from clusterctl.cli import main
 from clusterctl.inventory.field_types import REQUIREMENT_NAMES
 from clusterctl.report.requirements_document import document_of
-from clusterctl.report.text.requirements import list_text, show_text
+from clusterctl.report.text import of_view
+from clusterctl.views import requirements
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_all_texts_fit_into_a_terminal(width: int) -> None:
     described = document_of(REQUIREMENT_NAMES)["requirements"]
-    lines = list_text(described, width).splitlines()
+    lines = of_view.render(requirements.listing(described), width).splitlines()
     assert [line.split()[0] for line in lines[1:] if line[0] != " "] == list(REQUIREMENT_NAMES)
-    lines += [line for one in described for line in show_text(one, width).splitlines()]
+    lines += of_view.render(requirements.pages(described), width).splitlines()
     assert max(map(len, lines)) <= width
     assert not any("`" in line for line in lines)
 
 
 def test_show_tells_what_why_how_and_where() -> None:
-    (one,) = document_of(["memlock"])["requirements"]
-    assert show_text(one).splitlines() == [
+    described = document_of(["memlock"])["requirements"]
+    assert of_view.render(requirements.pages(described)).splitlines() == [
         "memlock: SSH sessions may lock enough memory",
         (
             "  met when   a new, non-interactive SSH session may lock unlimited memory, on nodes with RDMA devices or "

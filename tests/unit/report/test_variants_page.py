@@ -11,7 +11,7 @@ from result_documents import collective
 
 from clusterctl.cli.runs.listing import Filters
 from clusterctl.documents.kinds import ComparisonWord
-from clusterctl.report.view import Tone
+from clusterctl.report.line import Tone
 from clusterctl.results.comparison import compare
 from clusterctl.results.record import from_document
 from clusterctl.rundir import RunDir

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from clusterctl.report.check_document import document_of
-from clusterctl.report.text.next_step import ready_line
 from clusterctl.requirements.base import Decision, Status, switched_off
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.launch_ready import NEEDED, launch_ready
 from clusterctl.requirements.steps import LoadModule
 from clusterctl.transport.base import Failure, FailureKind, HostMap
+from clusterctl.views.next_step import ready_line
 
 
 def _judged(**unlike: Decision) -> tuple[Decision, ...]:

@@ -7,9 +7,11 @@ import pytest
 from bench_documents import spread, with_rows
 from result_documents import H200_NP2, H200_NP4, collective, training
 
-from clusterctl.cli.terminal import highlight
 from clusterctl.errors import UsageError
+from clusterctl.report.line import Tone
+from clusterctl.report.text import of_view
 from clusterctl.results.comparison import compare, to_document
+from clusterctl.views import comparison
 from clusterctl.views.comparison import cautions
 
 LATER = "20261121T091500Z-bench-aaaa"
@@ -184,15 +186,10 @@ def test_hostile_names_do_nothing_on_the_page():
     assert "<script" not in page and "\u202e" not in page and "&lt;script&gt;" in page
 
 
-def test_the_words_have_colours_on_a_colour_terminal():
+def test_the_words_have_tones():
     one, around = collective(), [0.99, 1.0, 1.0, 1.0, 1.01]
     records = [repeated(one, [by * factor for factor in around], f"r-{by}") for by in (1.0, 0.5, 2.0, 1.01)]
-    painted = highlight.painted(bench_views.compared(*records), "result")
-    assert painted.count("\x1b[32mfaster\x1b[0m") == painted.count("\x1b[31mslower\x1b[0m") == 11
-    assert painted.count("\x1b[2mwithin noise\x1b[0m") == 11
-    lines = (
-        "baseline night: not-judged (0 of 3 figures judged)\n  too noisy to judge: 1 KiB (x)\n  hint: record"
-    )
-    shown = highlight.painted(lines, "result")
-    for words in ("\x1b[33mnot-judged\x1b[0m", "\x1b[33mtoo noisy to judge\x1b[0m", "\x1b[36mhint\x1b[0m"):
-        assert words in shown
+    lines = of_view.lines(comparison.view(compare(records), records))
+    tones = [(line.text[start:end], tone) for line in lines for start, end, tone in line.marks]
+    assert tones.count(("faster", Tone.GOOD)) == tones.count(("slower", Tone.BAD)) == 11
+    assert tones.count(("within noise", Tone.FAINT)) == 11

@@ -80,7 +80,7 @@ def _document(reports):
 
 def test_locate_names_the_node_and_its_cpu_first_and_leaves_it_out_of_the_hostfile():
     document = _document((FREE, FREE, held(), FREE))
-    assert document.status.value == "named" and results.named_nodes(document) == ("n3",)
+    assert document.status.value == "named" and document.named_nodes == ("n3",)
     _, _, first, fix, *_ = text(document).splitlines()
     assert first.startswith("n3 CPU: held back: a quota of 0.1 CPUs stopped rank 2 in 60 of 100 periods")
     assert fix == f"    {cpu_quota.FIX}" and "n3 CPU: held back" in page(document)
@@ -88,7 +88,7 @@ def test_locate_names_the_node_and_its_cpu_first_and_leaves_it_out_of_the_hostfi
 
 def test_a_quota_of_all_ranks_is_a_note_of_locate_and_names_no_node():
     document = _document((held(), held(), held(stopped_s=5.9), held()))
-    assert document.status.value == "none" and results.named_nodes(document) == ()
+    assert document.status.value == "none" and document.named_nodes == ()
     verdict, _, first, *_ = text(document).splitlines()
     assert verdict.startswith("no node, rail or link was named as slow: 4 nodes, ")
     assert first.startswith(

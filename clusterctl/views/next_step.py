@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -94,23 +93,6 @@ def _open(verdicts: Iterable[tuple[Decision, ...]]) -> tuple[list[str], list[str
             elif verdict.owner is Owner.YOU or verdict.status is Status.UNKNOWN:
                 others[verdict.requirement] = None
     return list(fixable), list(others)
-
-
-def next_lines(steps: Iterable[NextStep], width: int | None = None) -> Iterator[str]:
-    """Yield a line per command with its purpose as a shell comment, so that lines can be pasted.
-
-    Commands are never wrapped.
-    """
-    for step in steps:
-        line = f"Next: {step.command}  # {step.why}" if step.why else f"Next: {step.command}"
-        if width is None or len(line) <= width or not step.why:
-            yield line
-            continue
-        yield f"Next: {step.command}"
-        indent = " " * len("Next: ") + "# "
-        yield from textwrap.wrap(
-            step.why, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
-        )
 
 
 def ready_line(found: ReadyToLaunch | None) -> str | None:
