@@ -12,9 +12,11 @@ from clusterctl.documents.kinds import ComparisonWord
 
 
 class StoredRun(Part):
-    """One benchmark. ``figure`` is its main figure in ``unit``; ``started_at`` is RFC 3339 in UTC.
+    """One benchmark; ``started_at`` is RFC 3339 in UTC, ``folder`` the path of the run folder.
 
-    ``key`` has every field that two figures must share to be comparable.
+    ``library`` names the libraries of all its variants. ``figure`` is its main figure, in ``unit``: the highest busbw
+    in GB/s of a collective, images (or sequences) per second of a training at its largest number of ranks. ``key`` has
+    every field that two figures must share to be comparable, at the largest number of ranks; null without a figure.
     """
 
     run: str
@@ -29,16 +31,24 @@ class StoredRun(Part):
     hardware: str | None
     figure: float | None
     unit: str | None
-    versions: list[str]
+    versions: tuple[str, ...]
     clusterctl_version: str | None
     folder: str | None
     label: str | None
+
+    @property
+    def best(self) -> str:
+        """Return the main figure with its unit: ``355.5 GB/s``; ``-`` without one."""
+        if self.figure is None:
+            return "-"
+        digits = 2 if self.figure < 10 else 1 if self.figure < 10_000 else 0
+        return f"{self.figure:.{digits}f} {self.unit}"
 
 
 class ExportedRun(StoredRun):
     """A benchmark with the command lines that were run, and the document that ``bench`` printed."""
 
-    commands: list[str]
+    commands: tuple[str, ...]
     document: Mapping[str, Any]
 
 

@@ -17,7 +17,7 @@ from clusterctl.documents.kinds import ComparisonWord
 from clusterctl.errors import UsageError
 from clusterctl.results import noise
 from clusterctl.results.noise import Scatter
-from clusterctl.results.record import Record, Summary
+from clusterctl.results.record import Record
 from clusterctl.text.wording import counted
 
 MAX_RUNS = 12
@@ -66,7 +66,7 @@ class Comparison:
     """Several runs; ``lines`` are by message size for collectives, by ranks for trainings."""
 
     kind: Literal["collective", "training"]
-    runs: tuple[Summary, ...]
+    runs: tuple[documents.StoredRun, ...]
     words: tuple[str, ...]
     """What distinguishes each run: the values that differ, otherwise its start and the end of its id."""
     by_values: bool
@@ -267,7 +267,7 @@ def _telling(records: Sequence[Record], differences: Sequence[Difference]) -> li
     return [] if any(len(one.values) < len(records) for one in telling) else telling
 
 
-def _moment(run: Summary) -> str:
+def _moment(run: documents.StoredRun) -> str:
     return f"{run.started_at.replace('T', ' ').replace('Z', '')} {run.run.rpartition('-')[2]}"
 
 

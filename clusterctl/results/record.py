@@ -1,8 +1,7 @@
-"""One stored run: the whole document, and the columns by which runs are found and distinguished."""
+"""One stored run: its document, and the values by which it is found and distinguished."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -13,64 +12,20 @@ from pydantic import ValidationError
 from clusterctl import run_ids
 from clusterctl.benchmarks.key import hardware_name
 from clusterctl.documents.bench import BenchResult
+from clusterctl.documents.measured_runs import ExportedRun, StoredRun
 from clusterctl.documents.proof import Proof
 from clusterctl.errors import ResultError
 from clusterctl.text import model_errors
-from clusterctl.text.wording import counted
 
 # A larger value is not a number of ranks, and may not fit into a database column.
 _MOST_RANKS = 1 << 31
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """One run in a list.
-
-    ``library`` names the libraries of all its variants. ``figure`` is its main figure, in ``unit``: the highest
-    busbw in GB/s of a collective, images (or sequences) per second of a training at its largest number of ranks.
-    """
-
-    run: str
-    started_at: str
-    """RFC 3339, UTC, whole seconds."""
-    benchmark: str
-    library: str | None
-    launcher: str | None
-    np: int | None
-    nodes: int | None
-    status: str
-    key: str | None
-    """The key of the largest number of ranks (``key_text``); None: no figure, or recorded without one."""
-    hardware: str | None
-    figure: float | None
-    unit: str | None
-    versions: tuple[str, ...] = ()
-    clusterctl_version: str | None = None
-    folder: str | None = None
-    """The path of the run folder when the run ended."""
-    label: str | None = None
-
-    @property
-    def where(self) -> str:
-        """The numbers of ranks and nodes, in words."""
-        if self.np is None:
-            return "no rank started"
-        return f"{counted(self.np, 'rank')} on {counted(self.nodes or 0, 'node')}"
-
-    @property
-    def best(self) -> str:
-        """The main figure with its unit: ``355.5 GB/s``; ``-`` without one."""
-        if self.figure is None:
-            return "-"
-        digits = 2 if self.figure < 10 else 1 if self.figure < 10_000 else 0
-        return f"{self.figure:.{digits}f} {self.unit}"
 
 
 @dataclass(frozen=True)
 class Record:
     """A summary, the document that ``bench --json`` printed, and the command lines that were run."""
 
-    summary: Summary
+    summary: StoredRun
     document: Mapping[str, object]
     commands: tuple[str, ...] = field(default=())
 
@@ -92,6 +47,10 @@ class Record:
         points = self.result.points
         return points[-1].np if points else self.summary.np
 
+    def exported(self) -> ExportedRun:
+        """Return the part of the run in a ``clusterctl.runs-export/1`` document."""
+        return ExportedRun(**dict(self.summary), commands=self.commands, document=self.document)
+
 
 def result_of(document: Mapping[str, object]) -> BenchResult:
     """Return a ``clusterctl.bench/1`` document as a result; ValueError names what is invalid."""
@@ -105,11 +64,6 @@ def started_at(run: str) -> str:
     """Return the start of a run from its id, in RFC 3339; the current time if the id has none."""
     moment = run_ids.started_at(run) or datetime.now(timezone.utc)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def key_text(key: Mapping[str, str]) -> str:
-    """Return a key as text for lookups: JSON with the fields in the key's own order."""
-    return json.dumps(dict(key), separators=(",", ":"), allow_nan=False)
 
 
 def _figure(result: BenchResult) -> tuple[float | None, str | None]:
@@ -156,7 +110,7 @@ def from_document(
     keys = proof.keys or {}
     key = keys[max(keys, key=int)] if keys else {}
     np, nodes = _size(proof, key)
-    summary = Summary(
+    summary = StoredRun(
         run=result.run,
         started_at=started_at(result.run),
         benchmark=result.benchmark,
@@ -165,7 +119,7 @@ def from_document(
         np=np,
         nodes=nodes,
         status=result.status.value,
-        key=key_text(key) if key else None,
+        key=key or None,
         hardware=proof.hardware or hardware_name(rank.device for rank in proof.ranks or ()),
         figure=figure,
         unit=unit,

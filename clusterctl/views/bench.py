@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +28,7 @@ from clusterctl.report.scale import duration
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.table import size
 from clusterctl.report.view import Block, Case, CaseEnd, Item, Metric, Suite, Tile, View
-from clusterctl.results.record import Record, Summary, key_text
+from clusterctl.results.record import Record
 from clusterctl.text.wording import counted
 from clusterctl.views import bench_page, bench_sentence, bench_table, words
 from clusterctl.workloads.device.sensors import NO_GPU
@@ -135,7 +136,7 @@ def made(name: Form, record: Record) -> View:
 def _title(record: Record) -> str:
     """Return one line with benchmark, ranks, nodes and hardware."""
     summary = record.summary
-    where = summary.where
+    where = words.where(summary)
     if summary.np is not None and summary.hardware:
         where = f"{where}, {summary.hardware}"
     names = [one.name for one in record.result.variants]
@@ -330,7 +331,7 @@ def _cases(record: Record) -> Iterator[Case]:
 
 
 def _labels(record: Record, key: Mapping[str, str]) -> dict[str, object]:
-    summary: Summary = record.summary
+    summary = record.summary
     return {
         "benchmark": summary.benchmark,
         "library": record.result.library or "",
@@ -338,7 +339,7 @@ def _labels(record: Record, key: Mapping[str, str]) -> dict[str, object]:
         "np": key.get("np", ""),
         "nodes": key.get("nodes", ""),
         "hardware": summary.hardware or "",
-        "configuration": hashlib.sha256(key_text(key).encode()).hexdigest()[:12] if key else "",
+        "configuration": hashlib.sha256(text.encode()).hexdigest()[:12] if (text := _key(key)) else "",
         "variant": "",
     }
 
@@ -397,14 +398,19 @@ def _name(result: BenchResult, one: VariantResult) -> str | None:
     return one.name if len(result.variants) > 1 else None
 
 
+def _key(key: Mapping[str, str] | None) -> str | None:
+    """Return a key as JSON, with the fields in its own order; None without one."""
+    return json.dumps(dict(key), separators=(",", ":"), allow_nan=False) if key else None
+
+
 def _lines(record: Record) -> Iterator[dict[str, object]]:
     """Yield the figures by column; a run without figures has one line without them."""
     summary, result = record.summary, record.result
     first: dict[str, object] = {name: getattr(summary, name) for name in _OF_RUN}
     if not any(one.rows or one.points for one in result.variants):
-        yield {**first, "library": result.library, "key": summary.key}
+        yield {**first, "library": result.library, "key": _key(summary.key)}
     for number, one in enumerate(result.variants):
-        key = key_text(one.key) if one.key else None
+        key = _key(one.key)
         own = {**first, "library": one.library, "key": key, "variant": _name(result, one)}
         for row in one.rows:
             half = {f"in_place_{name}": value for name, value in _half(row.in_place).items()}

@@ -17,7 +17,6 @@ from clusterctl.report.text.baseline import not_judged_lines
 from clusterctl.report.text.table import size
 from clusterctl.report.view import Block, Cell, Head, Table
 from clusterctl.results.record import Record
-from clusterctl.text.foreign import json_value
 from clusterctl.views import bounds, charts, heat_map, topology
 
 _SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_format": "channels_last"}
@@ -142,7 +141,7 @@ def _counted(channels: Mapping[str, int]) -> str:
 
 def _configuration(record: Record) -> Block:
     proof = record.result.proof
-    found: dict[str, str] = json_value(record.summary.key) if record.summary.key else {}
+    found: dict[str, str] = record.summary.key or {}
     key = {name: value for name, value in found.items() if value != ABSENT}
     rest = proof.model_dump(include=_AS_THEY_ARE | {*proof.more})
     ranks = (

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from clusterctl.documents.measured_runs import StoredRun
 from clusterctl.report.figures import Chart
 from clusterctl.report.line import Tone
 from clusterctl.report.text.table import noise_share, size
 from clusterctl.report.view import TONES, Block, Cell, Head, Table, View
 from clusterctl.results.comparison import Comparison, Figure
 from clusterctl.results.noise import FLOOR
-from clusterctl.results.record import Record, Summary
+from clusterctl.results.record import Record
 from clusterctl.text.wording import counted
 from clusterctl.views import bounds, charts, configuration, heat_map, words
 
@@ -68,10 +69,10 @@ def _of(found: Comparison) -> str:
     return "size" if found.kind == "collective" else "point"
 
 
-def _run(name: str, run: Summary, repeats: int, variant: str | None) -> str:
+def _run(name: str, run: StoredRun, repeats: int, variant: str | None) -> str:
     how = "measured once" if repeats == 1 else f"{repeats} repeats"
     first = f" (compared: its first variant, {variant})" if variant else ""
-    return f"{name}: run {run.run}, {run.benchmark}, library {run.library or '-'}{first}, {run.where}, {how}"
+    return f"{name}: run {run.run}, {run.benchmark}, library {run.library or '-'}{first}, {words.where(run)}, {how}"
 
 
 def _runs(found: Comparison, records: Sequence[Record]) -> Table:

@@ -8,12 +8,11 @@ from clusterctl.benchmarks.key import ABSENT, FIELDS
 from clusterctl.report.line import Tone
 from clusterctl.report.view import Cell, Head, Table
 from clusterctl.results.record import Record
-from clusterctl.text.foreign import json_value
 
 
 def table(records: Sequence[Record], letters: Sequence[str]) -> Table:
     """Return the fields that have a value in at least one run, in the order of a key; differences stand out."""
-    keys = [json_value(record.summary.key) if record.summary.key else {} for record in records]
+    keys = [record.summary.key or {} for record in records]
     found = {field: [str(key.get(field, ABSENT)) for key in keys] for field in FIELDS}
     found["library versions"] = ["; ".join(record.summary.versions) or ABSENT for record in records]
     found["clusterctl"] = [record.summary.clusterctl_version or ABSENT for record in records]

@@ -14,6 +14,7 @@ from clusterctl.documents.bench import BenchResult, BenchStatus
 from clusterctl.documents.check import Check
 from clusterctl.documents.kinds import ComparisonWord, Effect, VerdictStatus
 from clusterctl.documents.locate import Locate, LocateStatus, SuspectStatus
+from clusterctl.documents.measured_runs import StoredRun
 from clusterctl.documents.proof import Proof
 from clusterctl.inventory import nodeset
 from clusterctl.report.line import Tone
@@ -161,3 +162,10 @@ def doubts_of_locate(found: Locate) -> Iterator[str]:
         yield "equal CPU quotas held back every rank"
     if found.gpus_not_measured:
         yield f"the GPUs of {nodeset.fold(found.gpus_not_measured)} were not measured"
+
+
+def where(run: StoredRun) -> str:
+    """Return the numbers of ranks and nodes of a benchmark."""
+    if run.np is None:
+        return "no rank started"
+    return f"{counted(run.np, 'rank')} on {counted(run.nodes or 0, 'node')}"

@@ -62,9 +62,8 @@ def export(
 def _rendered(entries: Sequence[ListedRun], kind: Format) -> str:
     if kind is Format.json:
         from clusterctl.documents.measured_runs import RunsExport
-        from clusterctl.report.text import runs as exports
 
-        exported = _readable(entries, exports.exported)
+        exported = _readable(entries, lambda record: record.exported())
         return json_text.in_ascii(RunsExport(runs=exported).document(), indent=1) + "\n"
     from clusterctl.views import bench
 

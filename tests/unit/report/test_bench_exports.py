@@ -15,7 +15,6 @@ from result_documents import collective, slow_rank_training, training
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.documents.measured_runs import RunsExport
-from clusterctl.report.text import runs as run_list
 from clusterctl.results.record import from_document
 
 FAULT = Fault(FaultKind.RANK_DIED, "rank 1 died of signal 9", 1, "gpu2", "see its log")
@@ -23,7 +22,10 @@ HOSTILE = 'a"b\\c\nd <&> \x1b \ud800'
 
 
 def hostile(record, text=HOSTILE):
-    return replace(record, summary=replace(record.summary, hardware=text, library=text, benchmark=text))
+    return replace(
+        record,
+        summary=record.summary.model_copy(update={"hardware": text, "library": text, "benchmark": text}),
+    )
 
 
 def samples(records):
@@ -140,7 +142,7 @@ def test_junit_gives_no_time_to_what_has_none():
 
 def test_junit_fails_a_run_below_its_baseline():
     record = collective()
-    below = replace(record, summary=replace(record.summary, status="below-baseline"))
+    below = replace(record, summary=record.summary.model_copy(update={"status": "below-baseline"}))
     (suite,) = JUnitXml.fromstring(bench_views.junit(below).encode())
     (case,) = suite
     assert case.result[0].message == "the run is below-baseline"
@@ -153,7 +155,7 @@ def test_junit_survives_hostile_words():
 
 def test_json_has_the_whole_document():
     record = slow_rank_training()
-    document = json.loads(RunsExport(runs=[run_list.exported(record)]).model_dump_json(by_alias=True))
+    document = json.loads(RunsExport(runs=[record.exported()]).model_dump_json(by_alias=True))
     (one,) = document["runs"]
     assert document["schema"] == "clusterctl.runs-export/1"
     assert one["document"] == record.document and one["commands"] == list(record.commands)

@@ -7,7 +7,6 @@ import io
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import bench_views
@@ -23,7 +22,7 @@ from clusterctl.errors import InventoryError
 from clusterctl.inventory import load
 from clusterctl.report import junit, prometheus
 from clusterctl.report.check_document import document_of
-from clusterctl.report.text import of_view, runs
+from clusterctl.report.text import of_view
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.results.record import Record
 from clusterctl.rundir import RunDir
@@ -56,7 +55,9 @@ def record() -> Record:
     document["proof"]["failures"] = [
         {"kind": "rank-died", "message": HOSTILE, "hint": HOSTILE, "node": HOSTILE, "rank": 0}
     ]
-    summary = replace(good.summary, benchmark=HOSTILE, library=HOSTILE, hardware=HOSTILE, unit=HOSTILE)
+    summary = good.summary.model_copy(
+        update={"benchmark": HOSTILE, "library": HOSTILE, "hardware": HOSTILE, "unit": HOSTILE}
+    )
     return Record(summary, document, (HOSTILE,))
 
 
@@ -77,7 +78,7 @@ REPORTS: dict[str, Callable[[], str]] = {
     "bench prometheus": lambda: bench_views.prometheus(record()),
     "bench csv": lambda: bench_views.csv(record()).replace("\r\n", "\n"),
     "bench html": lambda: bench_views.page(record()),
-    "export json": lambda: json_text.in_ascii(runs.exported(record()).model_dump(mode="json"), indent=1),
+    "export json": lambda: json_text.in_ascii(record().exported().model_dump(mode="json"), indent=1),
     "list": lambda: visible(of_view.render(run_list.view([listed()]))),
 }
 

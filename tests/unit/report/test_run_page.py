@@ -145,7 +145,7 @@ def test_hostile_words_are_shown_and_do_nothing(text):
     )
     record.document["proof"]["library"] = [text]
     record.document["proof"]["more"] = {text: text}
-    record = type(record)(type(record.summary)(**{**fields(record.summary), "hardware": text, "versions": (text,)}),
+    record = type(record)(record.summary.model_copy(update={"hardware": text, "versions": (text,)}),
                           record.document, (text,))  # fmt: skip
     rendered = bench_views.page(record)
     clean = page(training([[100.0], [90.0, 50.0]], faults=[Fault(FaultKind.RANK_DIED, "x", 1, "x", "x")]))
@@ -157,10 +157,6 @@ def test_hostile_words_are_shown_and_do_nothing(text):
     for character in ("\u202e", "\x1b", "\ud800"):
         assert character not in rendered
     rendered.encode("utf-8")
-
-
-def fields(summary):
-    return {name: getattr(summary, name) for name in summary.__dataclass_fields__}
 
 
 def test_a_run_in_which_nothing_came_up_has_a_page_that_says_why():

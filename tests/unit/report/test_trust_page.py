@@ -48,7 +48,7 @@ def test_a_baseline_that_does_not_hold_says_in_what():
         {**row, "busbw_gbps": spread(row["busbw_gbps"]["median"] / 2)}
         for row in now.document["variants"][0]["rows"]
     ]
-    summary = replace(now.summary, status="below-baseline")
+    summary = now.summary.model_copy(update={"status": "below-baseline"})
     low = {**with_rows(now.document, slow), "status": "below-baseline"}
     now = replace(now, document=low, summary=summary)
     found = baseline.compare(known, result_of(now.document)).part()

@@ -115,7 +115,7 @@ def test_a_spread_that_was_not_recorded_is_not_shown_as_zero():
 def test_repeats_are_the_noise_of_a_comparison(times_us, word):
     one = record(TWO[0])
     other = record(variant("nccl", rows=rows((100.0, 110.0, 104.0), times_us)))
-    other = replace(other, summary=replace(other.summary, run="20261121T091500Z-bench-aaaa"))
+    other = replace(other, summary=other.summary.model_copy(update={"run": "20261121T091500Z-bench-aaaa"}))
     figure = compare([one, other]).lines[1].figures[1]
     assert figure.noise < 0.08 and figure.word is word
 

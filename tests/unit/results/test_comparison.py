@@ -30,7 +30,7 @@ def repeated(record, factors, run):
         for row in only["rows"]
     ]
     document = {**record.document, "variants": [{**only, "repeats": len(factors), "rows": rows}]}
-    return replace(record, document=document, summary=replace(record.summary, run=run))
+    return replace(record, document=document, summary=record.summary.model_copy(update={"run": run}))
 
 
 def words(found):
@@ -134,7 +134,7 @@ def test_more_ranks_on_other_points_are_no_difference():
 
 def test_a_run_without_a_key_is_not_called_comparable():
     one = collective()
-    bare = replace(one, summary=replace(one.summary, key=None, run=LATER))
+    bare = replace(one, summary=one.summary.model_copy(update={"key": None, "run": LATER}))
     found = compare([one, bare])
     assert not found.alike
     assert f"the measured configuration is not recorded in {LATER}" in cautions(found)
@@ -142,7 +142,7 @@ def test_a_run_without_a_key_is_not_called_comparable():
 
 def test_a_run_that_failed_is_marked():
     one = collective()
-    failed = replace(one, summary=replace(one.summary, status="failed", run=LATER))
+    failed = replace(one, summary=one.summary.model_copy(update={"status": "failed", "run": LATER}))
     assert f"{LATER} is failed" in cautions(compare([one, failed]))
 
 
@@ -156,7 +156,9 @@ def test_runs_with_nothing_in_common_are_refused():
         compare([one, one])
     with pytest.raises(UsageError, match="1 run"):
         compare([one])
-    nothing = replace(one, document=with_rows(one.document, []), summary=replace(one.summary, run=LATER))
+    nothing = replace(
+        one, document=with_rows(one.document, []), summary=one.summary.model_copy(update={"run": LATER})
+    )
     with pytest.raises(UsageError, match="has no figures to compare"):
         compare([one, nothing])
 
