@@ -54,9 +54,13 @@ class _AnotherProgramsError(Exception):
 
 
 def find(
-    root: Path, ids: Sequence[str], most: int | None = None, fits: Callable[[ListedRun], bool] | None = None
+    root: Path,
+    ids: Sequence[str],
+    most: int | None = None,
+    fits: Callable[[ListedRun], bool] | None = None,
+    advance: Callable[[], None] = lambda: None,
 ) -> IndexedRuns:
-    """Return the first ``most`` runs of ``ids`` that fit, in their order; None: all.
+    """Return the first ``most`` runs of ``ids`` that fit, in their order; None: all. ``advance`` counts each of them.
 
     Bring the index up to date for the runs that were looked at. Without a usable index the run folders are read.
     """
@@ -68,6 +72,7 @@ def find(
         for run in ids:
             if most is not None and len(entries) >= most:
                 break
+            advance()
             folder = root / run
             stamp, is_settled = _stamp(folder, outcome.document_of(run))
             known, text = rows.get(run, ("", ""))

@@ -94,10 +94,13 @@ def chosen(verbs: list[str] | None, runs: Path | None, stage: str | None = None)
 
 def found(filters: Filters, ids: list[str], runs: Path | None, most: int | None) -> IndexedRuns:
     """Return the first ``most`` of these runs that the filters let through, and print what the index has to say."""
+    from clusterctl.cli.terminal.progress import Progress
     from clusterctl.rundir import default_root
     from clusterctl.runs import index
 
-    answer = index.find(runs or default_root(), ids, most, filters.fits if filters.look_inside else None)
+    fits = filters.fits if filters.look_inside else None
+    with Progress("Reading runs", len(ids), "runs", after_s=1) as progress:
+        answer = index.find(runs or default_root(), ids, most, fits, progress.advance)
     if answer.note:
         console.talk(f"note: {answer.note}")
     return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,13 +92,18 @@ def prune(
 
 
 def _reason_to_keep(one: ListedRun, run: RunDir, root: Path) -> str | None:
+    from clusterctl.rundir import LABEL
     from clusterctl.runs import removal
 
     try:
         removal.refuse_in_use(run)
     except ClusterctlError as error:
         return error.message
-    return f"it has the label {one.label!r}" if one.label else next(iter(removal.losses(one, root)), None)
+    if one.label:
+        return f"it has the label {one.label!r}"
+    if os.path.lexists(run.file(LABEL)):
+        return "its label.json cannot be read; 'runs label' writes another"
+    return next(iter(removal.losses(one, root)), None)
 
 
 def _remove(

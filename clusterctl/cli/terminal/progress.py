@@ -22,11 +22,14 @@ class Progress:
 
     On a terminal, stderr shows ``Gathering facts: 3/4 nodes, 12 s, waiting for gpu03``, and a line for each distinct
     text of ``now``. The end of the phase leaves ``done`` and the elapsed time, on a terminal or not; nothing if an
-    exception ended it. ``--quiet`` suppresses both.
+    exception ended it. ``--quiet`` suppresses both. ``after_s``: live lines begin so many seconds after the phase.
     """
 
-    def __init__(self, what: str, total: int | None = None, unit: str = "", *, done: str = "") -> None:
+    def __init__(
+        self, what: str, total: int | None = None, unit: str = "", *, done: str = "", after_s: float = 0
+    ) -> None:
         self.done = done
+        self._after_s = after_s
         self._what, self._total, self._unit = what, total, unit
         self._lock = threading.Lock()
         self._count = 0
@@ -103,6 +106,8 @@ class Progress:
     def lines(self, width: int, height: int) -> list[str]:
         """Return the live lines."""
         now = time.monotonic()
+        if now - self._began < self._after_s:
+            return []
         with self._lock:
             count, said, awaited = self._count, self._said, dict(self._awaited)
         parts = [spoken(now - self._began, tenths=False)]

@@ -9,6 +9,7 @@ import pytest
 
 from clusterctl.cli.terminal import live_area
 from clusterctl.cli.terminal.live_area import LiveArea
+from clusterctl.cli.terminal.progress import Progress
 
 
 class Source:
@@ -80,3 +81,8 @@ def test_ctrl_c_is_echoed_inside_the_last_line(
     assert source.drawn.wait(60)
     area.remove(source)
     assert screen.getvalue() == "first\n" + "x" * length + end + "\r\x1b[1A\x1b[J"
+
+
+def test_a_short_phase_shows_no_line():
+    assert Progress("Reading runs", 3, "runs", after_s=1e9).lines(80, 5) == []
+    assert Progress("Reading runs", 3, "runs").lines(80, 5) == ["Reading runs: 0/3 runs, 0 s"]

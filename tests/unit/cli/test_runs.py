@@ -188,15 +188,19 @@ def test_prune_keeps_what_is_needed_and_says_so(root, capsys):
     made(root, "20260101T000002Z-bootstrap-0003", apply={"state": "started"})
     made(root, "20260101T000003Z-check-0004", report=check())
     stored_bench(root, "20260101T000004Z-bench-0005")
+    (made(root, "20251231T000000Z-check-0000", report=check()).path / "label.json").write_text(
+        '{"label": "bef'
+    )
     assert cli.main(["runs", "prune", "--yes"]) == 2
     assert "give --keep N" in capsys.readouterr().err
     assert cli.main(["runs", "prune", "--keep", "1", "--older-than", "30d", "--dry-run"]) == 0
     out, err = capsys.readouterr()
     assert "check-0001" in out and "check-0004" in out and "bench-0005" not in out
-    assert err.count("kept: ") == 2 and "it has the label 'before driver'" in err
+    assert err.count("kept: ") == 3 and "it has the label 'before driver'" in err
+    assert "kept: 20251231T000000Z-check-0000: its label.json cannot be read" in err
     assert cli.main(["runs", "prune", "--keep", "1", "--yes"]) == 0
     assert "removed 2 runs" in capsys.readouterr().err
-    assert [run[-4:] for run in outcomes(capsys)] == ["0005", "0003", "0002"]
+    assert [run[-4:] for run in outcomes(capsys)] == ["0005", "0003", "0002", "0000"]
 
 
 def test_a_label_is_in_the_list_and_can_be_removed(root, capsys):
