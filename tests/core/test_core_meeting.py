@@ -92,6 +92,26 @@ def test_ctrl_c_ends_the_waiting_for_other_ranks(environment: dict[str, str]) ->
     assert errors.splitlines()[-1] == "KeyboardInterrupt", errors
 
 
+def test_ctrl_c_ends_the_waiting_of_the_constructor(environment: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent_root:
+        silent_root.settimeout(60)
+        given = {
+            **bare(environment), "MASTER_PORT": str(silent_root.getsockname()[1]), "CCORE_INIT_TIMEOUT_S": "600",
+        }  # fmt: skip
+        with subprocess.Popen(
+            (sys.executable, PROGRAM, "id"), env=given, stderr=subprocess.PIPE, text=True
+        ) as rank:
+            try:
+                connection, _ = silent_root.accept()
+                with connection:
+                    rank.send_signal(signal.SIGINT)
+                    _, errors = rank.communicate(timeout=60)
+            finally:
+                rank.kill()
+    assert rank.returncode == -signal.SIGINT, errors
+    assert errors.splitlines()[-1] == "KeyboardInterrupt", errors
+
+
 def test_what_goes_wrong_on_the_thread_that_waits_reaches_the_caller() -> None:
     def fail(_handle: object) -> int:
         raise ValueError("of the call")

@@ -77,7 +77,7 @@ class Communicator(Collectives, Transfers, Observation):
         interface_name: str | None = None,
         address: str | None = None,
     ) -> None:
-        """Join the group; returns on all ranks together."""
+        """Join the group; returns on all ranks together. Ctrl-C ends the waiting for other ranks."""
         if len(unique_id) != sizeof(_lib.UniqueId):
             raise CollectiveCoreError(Result.INVALID_ARGUMENT, "a unique id has 128 bytes")
         if rank == 0:
@@ -86,13 +86,12 @@ class Communicator(Collectives, Transfers, Observation):
             timeout_s=timeout_s, init_timeout_s=init_timeout_s, transport=transport, node_id=node_id,
             interface_name=interface_name, address=address,
         )  # fmt: skip
-        self._handle: c_void_p | None = c_void_p()
         self.rank = rank
         self.size = size
         identity = _lib.UniqueId.from_buffer_copy(unique_id)
-        self._library = _lib.library()
-        _lib.check(
-            self._library.cc_comm_init_rank(byref(self._handle), size, byref(identity), rank, byref(config))
+        self._library = library = _lib.library()
+        self._handle = joined(
+            lambda handle: int(library.cc_comm_init_rank(handle, size, byref(identity), rank, byref(config)))
         )
 
     @classmethod

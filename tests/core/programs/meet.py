@@ -6,7 +6,7 @@ import os
 import sys
 
 import numpy
-from collective_core.communicator import Communicator
+from collective_core.communicator import Communicator, unique_id_from_address
 
 way = sys.argv[1]
 if way == "mpi":
@@ -22,6 +22,9 @@ elif way == "store":
     joined = Communicator.from_store(dist.PrefixStore("second", store), rank, size)
     first.finalize()
     first.destroy()
+elif way == "id":
+    port = int(os.environ["MASTER_PORT"])
+    joined = Communicator(1, 2, unique_id_from_address("127.0.0.1", port, "secret", is_root=False))
 else:
     joined = Communicator.from_environment()
 with joined as comm:
