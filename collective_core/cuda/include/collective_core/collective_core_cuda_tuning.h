@@ -22,7 +22,7 @@ typedef struct cc_cuda_choice {
   int kept; /* 1: read from the cache file */
 } cc_cuda_choice;
 
-/* Other means to carry out the collectives, such as NCCL. Set size to sizeof(cc_cuda_rival). */
+/* Other means to carry out the collectives: another library. Set size to sizeof(cc_cuda_rival). */
 typedef struct cc_cuda_rival {
   size_t size; /* sizeof(cc_cuda_rival), set before the call */
   const char* name; /* lower-case letters */
