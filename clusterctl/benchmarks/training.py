@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.text.foreign import NotUnderstood, json_value, lines
@@ -16,6 +16,8 @@ from clusterctl.workloads.records import MARK
 Api = Literal["ddp", "horovod"]
 """How ranks train one model: torch's DistributedDataParallel, or Horovod's DistributedOptimizer."""
 Hook = Literal["none", "fp16", "topk"]
+SampleUnit = Literal["image", "sequence", "sample", "token"]
+"""What the rates of trainings count; ``sample``: a program of the user that does not say it."""
 _MIB = 1 << 20
 
 
@@ -100,13 +102,13 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class RankRate:
-    """Hold one rank's samples/s (mean over its windows, and 1.96 sigma) and its first and last loss."""
+    """Hold one rank's samples/s (mean over its windows, and 1.96 sigma), and its first and last loss or None."""
 
     rank: int
     samples_per_s: float
     spread: float
-    loss_first: float
-    loss_last: float
+    loss_first: float | None
+    loss_last: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,26 +126,33 @@ class TrainingRun:
     """What each rank reported to have used, as it was written."""
     losses: tuple[float, ...] = ()
     """The loss at the end of each window, the mean of all ranks; empty if a rank did not report all of them."""
+    total: tuple[float, float] | None = None
+    """The throughput of all ranks and its 1.96 sigma, if one rank reports them for all."""
 
     @property
     def samples_per_s(self) -> float:
         """Return the throughput of all ranks together."""
-        return sum(rate.samples_per_s for rate in self.rates)
+        return self.total[0] if self.total else sum(rate.samples_per_s for rate in self.rates)
 
     @property
     def loss_first(self) -> float | None:
         """Return the loss of the first step, the mean of all ranks, which have different samples."""
-        return fmean(rate.loss_first for rate in self.rates) if self.rates else None
+        return _mean([rate.loss_first for rate in self.rates])
 
     @property
     def loss(self) -> float | None:
         """Return the loss of the last step, the mean of all ranks."""
-        return fmean(rate.loss_last for rate in self.rates) if self.rates else None
+        return _mean([rate.loss_last for rate in self.rates])
 
     @property
-    def sample(self) -> Literal["image", "sequence"]:
+    def sample(self) -> SampleUnit:
         """Return the unit of the throughput."""
-        return "sequence" if self.settings.get("sample") == "sequence" else "image"
+        return next((unit for unit in get_args(SampleUnit) if unit == self.settings.get("sample")), "image")
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return fmean(found) if found else None
 
 
 _MOST = 1e18

@@ -15,6 +15,7 @@ _TALK = re.compile(r"-v+|--verbose|-q|--quiet|--color(?:=.*)?")
 _WITH_A_PROGRAM = (
     "exec",
     "run",
+    "launch",
     *(
         f"render {kind}"
         for kind in ("mpirun", "mpiexec", "torchrun", "srun", "sbatch", "mpijob", "docker-run")
@@ -29,6 +30,7 @@ _IN_ORDER = (
     ("down", "down", "down"),
     ("exec", "exec", "execute"),
     ("bench", "bench.command", "bench"),
+    ("launch", "launch.command", "launch"),
     ("locate", "locate.command", "locate"),
     ("accept", "accept.command", "accept"),
     ("requirements", "requirements", "app"),
@@ -104,7 +106,7 @@ def add_to(application: typer.Typer, verb: str | None) -> None:
             if isinstance(found, typer.Typer):
                 either_inventory.in_application(found)
                 application.add_typer(found, name=name)
-            elif name == "run":
+            elif name in ("run", "launch"):
                 from clusterctl.cli.program import ProgramAfterDashes
 
                 application.command(name, cls=ProgramAfterDashes)(found)

@@ -73,7 +73,7 @@ class VariantRow(Sparse):
 
 
 class VariantPoint(Sparse):
-    """One point of a scaling curve, as a row; ``sample`` is the counted unit, image or sequence.
+    """One point of a scaling curve, as a row; ``sample`` is the counted unit.
 
     ``efficiency`` is relative to one rank, ``efficiency_between_nodes`` to one node with as many ranks per node; None
     if that was not measured. ``loss_first`` and ``loss`` are those of the first and last step, the mean of all ranks
@@ -84,7 +84,7 @@ class VariantPoint(Sparse):
 
     np: int
     nodes: int
-    sample: Literal["image", "sequence"]
+    sample: Literal["image", "sequence", "sample", "token"]
     samples_per_s: Spread
     efficiency: float | None
     efficiency_between_nodes: float | None = None
@@ -119,11 +119,22 @@ class Energy(Part):
     reason: str | None
 
 
-class VariantResult(Part):
+class WallTime(Part):
+    """How long the launches of a user's program took, from the start of the launcher to its end, with so many ranks."""
+
+    np: int
+    nodes: int
+    seconds: Spread
+
+
+class VariantResult(Sparse):
     """One variant: its settings, its number of repeats, its figures, their keys, and the proof of one repeat.
 
-    ``energy`` has an entry for each number of ranks.
+    ``energy`` has an entry for each number of ranks. ``walls`` are the wall times of a user's program; omitted for
+    other benchmarks.
     """
+
+    OPTIONAL: ClassVar = frozenset({"walls"})
 
     name: str
     library: str | None
@@ -132,6 +143,7 @@ class VariantResult(Part):
     rows: tuple[VariantRow, ...] = ()
     points: tuple[VariantPoint, ...] = ()
     energy: tuple[Energy, ...] = ()
+    walls: tuple[WallTime, ...] | None = None
     keys: dict[str, dict[str, str]] = Field(default_factory=dict)
     proof: Proof = Proof()
 
@@ -189,6 +201,11 @@ class BenchResult(Sparse, Document):
     def points(self) -> tuple[VariantPoint, ...]:
         """Return the scaling curve of the first variant."""
         return self.variants[0].points if self.variants else ()
+
+    @property
+    def walls(self) -> tuple[WallTime, ...]:
+        """Return the wall times of a user's program, of the first variant; empty for other benchmarks."""
+        return (self.variants[0].walls or ()) if self.variants else ()
 
     @property
     def unit(self) -> str:

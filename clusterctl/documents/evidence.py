@@ -41,7 +41,7 @@ class Fault(_Closed):
 
 @dataclass(frozen=True, slots=True)
 class RankProof(_Closed):
-    """Where one rank ran, as that rank reported it."""
+    """Where one rank ran, as that rank reported it; of a program of the user, where it was placed (``pid`` 0)."""
 
     rank: int
     host: str

@@ -86,6 +86,8 @@ class LaunchPlan:
     identity_file: str | None = None
     mesh_keys: tuple[MeshKey, ...] = ()
     secrets: tuple[tuple[str, str], ...] = ()
+    foreign: bool = False
+    """Whether ranks run a program of the user, which may leave processes behind."""
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
@@ -13,7 +14,7 @@ from clusterctl.launch.base import LaunchPlan, Placement
 from clusterctl.launch.foreign_library import FOREIGN
 from clusterctl.launch.notices import LostPeer, RankDeath
 from clusterctl.launch.processes import RankProcess
-from clusterctl.transport.base import Failure
+from clusterctl.transport.base import Failure, FailureKind
 from clusterctl.workloads.entry import EXIT_NO_PLACE
 
 _ABORT = 6
@@ -26,6 +27,13 @@ _SIGNALS = {
     4: "bad instruction",
 }
 
+_TERMINAL = "a rank has no terminal and no standard input: give the program its answers as arguments or files"
+_TOO_LONG = "let the program write less, or into a file on the node"
+_NEEDS_TERMINAL = re.compile(
+    r"not a (?:tty|terminal)\b|Inappropriate ioctl for device|must be (?:run from )?a (?:tty|terminal)\b"
+    r"|EOFError: EOF when reading a line",
+    re.IGNORECASE,
+)
 # The first words of the line in which a perf program reports its library.
 _TITLES = {"nccl": ("nccl-tests version", "NCCL version"), "ccore": ("collective_core version",)}
 
@@ -44,6 +52,8 @@ class Outcome:
     lost_nodes: Mapping[str, str] | None = None
     broken_off: Failure | None = None
     """Why clusterctl stopped the launch although no node was lost: output too long, disk full."""
+    silent_s: Mapping[int, float] = field(default_factory=dict)
+    """For how long each rank had written nothing at the deadline, of those that ever wrote something."""
 
     @property
     def table(self) -> str:
@@ -101,7 +111,9 @@ def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
     node: str | None = None
     if stopped:
         rank, node, _ = stopped[0]
-        details = ": " + ", ".join(f"rank {r} on {n} (pid {p.pid}) is {p.state}" for r, n, p in stopped[:4])
+        details = ": " + ", ".join(
+            f"rank {r} on {n} (pid {p.pid}) is {p.state}{_silent(outcome, r)}" for r, n, p in stopped[:4]
+        )
         details += ", ..." if len(stopped) > 4 else ""
     elif absent and seen:
         rank, node = absent[0], _place(plan, absent[0])
@@ -116,6 +128,11 @@ def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
         node=node,
         hint="see the ranks' logs in the run folder; allow more time with --timeout",
     )
+
+
+def _silent(outcome: Outcome, rank: int) -> str:
+    silent_s = outcome.silent_s.get(rank)
+    return "" if silent_s is None else f", and wrote nothing for {silent_s:.0f} s"
 
 
 def interrupted(where: str) -> Fault:
@@ -146,6 +163,9 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
         return (*faults, _deadline(plan, outcome))
     if outcome.broken_off is not None:
         why = outcome.broken_off
+        if plan.foreign and why.kind is FailureKind.PROTOCOL:
+            message = f"the ranks wrote too much, or a line without an end: {why.message}"
+            return (*faults, Fault(FaultKind.LAUNCHER, message, hint=_TOO_LONG))
         return (*faults, Fault(FaultKind.LAUNCHER, why.message, hint=why.hint))
     text = outcome.launcher
     if outcome.returncode == 0 and not notices.lost_daemon(text):
@@ -219,10 +239,10 @@ def _rank_died(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault:
         hint = "if you did not send signal 9, the kernel may be out of memory: check dmesg on that node"
     return Fault(
         FaultKind.RANK_DIED,
-        f"rank {rank} on {node} {how}{_said(outcome, rank)}",
+        f"rank {rank} on {node} {how} after {outcome.duration_s:.0f} s{_said(outcome, rank)}",
         rank=rank,
         node=node,
-        hint=hint,
+        hint=_TERMINAL if _NEEDS_TERMINAL.search(outcome.stderr_by_rank.get(rank, "")[-4096:]) else hint,
     )
 
 

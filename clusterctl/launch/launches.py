@@ -78,7 +78,7 @@ class Launches:
         self._documents.append(document(plan, outcome))
         for node, ids in kernel_log.pids(plan, outcome).items():
             self._pids.setdefault(node, set()).update(ids)
-        self._program = plan.program[0]
+        self._program = step.benchmark if plan.foreign else plan.program[0]
         return outcome, causes
 
     def note_quotas(self, plan: LaunchPlan, used: Sequence[RankUsage]) -> None:

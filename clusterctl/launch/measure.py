@@ -14,14 +14,18 @@ from clusterctl.benchmarks.neighbours import Neighbourhood
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.sweep_sizes import check_sizes, wanted_sizes
 from clusterctl.benchmarks.training import Training
+from clusterctl.benchmarks.user_program import UserProgram
 from clusterctl.documents.evidence import RankPath, SlowPart
+from clusterctl.errors import ResultError
 from clusterctl.launch import (
     beside,
     failure,
     foreign_library,
     nccl_dumps,
     proven_settings,
+    rates,
     slow_parts,
+    user_program,
 )
 from clusterctl.launch import fast_path as trust
 from clusterctl.launch import plan as planning
@@ -32,6 +36,7 @@ from clusterctl.launch.measured import (
     Measured,
     PartlyMeasured,
     TrainingPoint,
+    Wall,
     collective_settings,
     environment_of,
     hardware_of,
@@ -122,8 +127,10 @@ class Measurement:
             return self._failed((fault,))
 
     def _run(self) -> Measured:
+        program = self._request.program
+        own = {ARCHIVE: build(), **nccl_dumps.staged()}
         answers, faults = self._runner.prepare(
-            {ARCHIVE: build(), **nccl_dumps.staged()},
+            own if program is None else user_program.staged(program),
             program_of(self._request.collective),
             self._request.library,
         )
@@ -143,6 +150,9 @@ class Measurement:
             self._say(f"note: all ranks are on one node, so {name} is not expected to have an effect")
         # All launches are planned before the first one starts, so that an impossible one costs no time.
         launches = chosen.launches()
+        if program is not None:
+            faults = self._runner.prove_program(program, max(launches, key=lambda plan: plan.np))
+            return self._failed(faults, chosen) if faults else self._program(chosen, program, launches)
         if chosen.training is None:
             if not chosen.on_gpus and not request.sweep:
                 self._say("no GPU: running a short sweep on the CPU (8 B to 8 MiB, 10 iterations)")
@@ -165,11 +175,14 @@ class Measurement:
     def _launch(
         self, chosen: RequestPlan, plan: LaunchPlan, point: int = 1, points: int = 1
     ) -> tuple[Outcome | None, tuple[Fault, ...]]:
-        logs = self._logs if self._request.training is None else self._logs / f"np-{plan.np}"
-        training = chosen.training is not None
+        request = self._request
+        collective = request.is_collective
+        apart = request.training is not None or len(request.points or ()) > 1
+        logs = self._logs / f"np-{plan.np}" if apart else self._logs
         step = replace(
-            step_of(plan, self._request.benchmark if training else chosen.sweep.title),
-            training=training, total=None if training else len(wanted_sizes(chosen.sweep)),
+            step_of(plan, chosen.sweep.title if collective else request.benchmark),
+            training=request.training is not None, program=request.program is not None,
+            total=len(wanted_sizes(chosen.sweep)) if collective else None,
             point=point, points=points, turn=self._turn or Turn(),
         )  # fmt: skip
         return self._launches.run(plan, step, logs)
@@ -329,6 +342,78 @@ class Measurement:
             proven=by,
             without_proof=frozenset(without_proof),
         )  # fmt: skip
+
+    def _program(self, chosen: RequestPlan, program: UserProgram, plans: Sequence[LaunchPlan]) -> Measured:
+        """Run a program of the user with each number of ranks; only its own output has a rate."""
+        points: list[TrainingPoint] = []
+        walls: list[Wall] = []
+        faults: tuple[Fault, ...] = ()
+        ranks: tuple[RankProof, ...] = ()
+        proven: trust.Trust | None = None
+        taken: tuple[RankPath, ...] = ()
+        by: Mapping[str, str] = {}
+        for number, plan in enumerate(plans, 1):
+            try:
+                outcome, faults = self._launch(chosen, plan, number, len(plans))
+            except KeyboardInterrupt:
+                if not walls:
+                    raise
+                faults = (failure.interrupted(f"point {number} of {len(plans)}, {counted(plan.np, 'rank')}"),)
+                break
+            if outcome is None:
+                break
+            proven = self._trust(plan, outcome, chosen)
+            ranks = self._placed(plan)
+            taken = _reports(outcome) if chosen.library == "nccl+ccore" and plan.np > 1 else ()
+            for left in user_program.left_behind(outcome.stderr_by_rank, plan.node_of_rank):
+                self._say(f"note: {program.name} left processes, which were ended: {left}")
+            if faults:
+                break
+            walls.append(Wall(plan.np, len(plan.placements), outcome.duration_s))
+            said = {rank: f"{outcome.stderr_by_rank.get(rank, '')}\n{outcome.stdout_by_rank.get(rank, '')}"
+                    for rank in range(plan.np)}  # fmt: skip
+            try:
+                found = rates.matches(program.rate, said)
+            except ResultError as error:
+                faults = (Fault(FaultKind.UNPARSABLE, error.message, hint=error.hint),)
+                break
+            for note in program.notes(found):
+                self._say(f"note: {note}")
+            run = program.run_of(found, plan.np)
+            faults = run.faults
+            if not faults and chosen.library == "nccl" and plan.np > 1:
+                # What only the program itself reads, NCCL's log cannot prove.
+                wished = {name: v for name, v in chosen.environment.items() if name.startswith("NCCL_")}
+                evidence = proven_settings.evidence(plan, chosen, proven.log, (), taken)
+                by = settings.read_by(wished, evidence)
+                faults = proven_settings.faults(proven_settings.unproven(wished, (), evidence))
+            if faults:
+                break
+            if run.rates or run.total:
+                spread = run.total[1] if run.total else max(rate.spread for rate in run.rates)
+                point = Point(plan.np, len(plan.placements), run.samples_per_s, spread)
+                points.append(TrainingPoint(point, replace(run, ranks=ranks)))
+        return Measured(
+            self._request, chosen.library, chosen.launcher.name, None, tuple(points), ranks, self._launches.documents,
+            (*faults, *(proven.faults if proven else ())),
+            settings={"program": program.line, **environment_of(plans[-1], chosen)} if walls else {},
+            hardware=hardware_of(ranks, chosen.answers),
+            trust=proven,
+            paths=taken,
+            proven=by,
+            walls=tuple(walls),
+        )  # fmt: skip
+
+    def _placed(self, plan: LaunchPlan) -> tuple[RankProof, ...]:
+        """Return where the launcher placed the ranks: a program of the user does not report it."""
+        gpus = {
+            name: [gpu.name for gpu in facts.gpu.devices.or_else(())]
+            for name, facts in self._runner.facts.items()
+        }
+        return tuple(
+            RankProof(rank, node, 0, gpus[node][0] if gpus.get(node) else "cpu")
+            for rank, node in enumerate(plan.node_of_rank)
+        )
 
     def _trust(self, plan: LaunchPlan, outcome: Outcome, chosen: RequestPlan) -> trust.Trust:
         allowed = self._request.allow_slow_path or trust.asked_for(self._request.environment)

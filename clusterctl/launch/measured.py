@@ -36,6 +36,15 @@ class TrainingPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Wall:
+    """Hold how long the launcher of a user's program ran, with so many ranks on so many nodes."""
+
+    np: int
+    nodes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """Hold all results of one request; ``launches`` is the content of launch.json."""
 
@@ -65,6 +74,8 @@ class Measured:
     """What proves each setting of a variant."""
     without_proof: frozenset[int] = frozenset()
     """The numbers of ranks of a training that are too few to use the variant's settings."""
+    walls: tuple[Wall, ...] = ()
+    """The wall times of a program of the user."""
     health: FleetHealth | None = None
     """What happened to the hardware of the nodes during the run; None if no rank was started."""
 

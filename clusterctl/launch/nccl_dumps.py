@@ -81,7 +81,11 @@ def collecting(directory: str) -> bytes:
     return f"""cd {shlex.quote(directory)} && for f in {names}; do
   [ ! -f "$f" ] || {{ echo '{_MARK}'"$f"; head -c {LARGEST_BYTES} "$f"; echo; }}
 done | head -c {_MOST_BYTES}
-rm -rf {shlex.quote(directory)}
+rm -rf {shlex.quote(directory)} 2>/dev/null || {{
+  # A program of the user may have made directories that it cannot write to.
+  chmod -R u+rwX {shlex.quote(directory)}
+  rm -rf {shlex.quote(directory)}
+}}
 """.encode()
 
 

@@ -29,7 +29,7 @@ _STATUSES = (
         r"Process name: \[[^\n]{0,200},(?P<rank>\d{1,9})\]\s{1,80}Exit code:\s{1,80}(?P<code>\d{1,9})\b"
     ),
     re.compile(
-        r"(?:local_spawn|hydra_rank|agents): rank (?P<rank>\d{1,9}) (?:\(pid \d{1,9}\) )?on \S+ "
+        r"(?:local_spawn|hydra_rank|program_rank|agents): rank (?P<rank>\d{1,9}) (?:\(pid \d{1,9}\) )?on \S+ "
         r"exited with status (?P<code>\d{1,9})\b"
     ),
 )
@@ -118,13 +118,16 @@ def rank_death(text: str) -> RankDeath | None:
         for pattern in _STATUSES
         for match in pattern.finditer(text)
     ]
-    # A shell between launcher and rank reports a signal as 128 plus its number.
-    killed = [
-        RankDeath(death.rank, signal=death.status - 128)
-        for death in deaths
-        if death.status is not None and 128 < death.status < 160
-    ]
+    deaths = [_by_a_shell(death) for death in deaths]
+    killed = [death for death in deaths if death.signal is not None]
     return next(iter(killed or deaths), None)
+
+
+def _by_a_shell(death: RankDeath) -> RankDeath:
+    """Return the death of a rank below a shell, which reports a signal as 128 plus its number."""
+    if death.status is not None and 128 < death.status < 160:
+        return RankDeath(death.rank, signal=death.status - 128)
+    return death
 
 
 def _slurm_death(text: str) -> RankDeath | None:
@@ -134,7 +137,7 @@ def _slurm_death(text: str) -> RankDeath | None:
             deaths.append(RankDeath(int(match["rank"]), status=int(match["code"])))
         elif number := _SLURM_WORDS.get(match["word"].removesuffix(" core dumped").strip()):
             return RankDeath(int(match["rank"]), signal=number)
-    return deaths[0] if deaths else None
+    return _by_a_shell(deaths[0]) if deaths else None
 
 
 def lost_peer(text: str) -> LostPeer | None:

@@ -20,7 +20,7 @@ from clusterctl.benchmarks.training import Api, Training
 from clusterctl.errors import LaunchError
 from clusterctl.inventory import interfaces
 from clusterctl.inventory.model import Node
-from clusterctl.launch import choose, environment, foreign_library, nccl_dumps, preflight
+from clusterctl.launch import choose, environment, foreign_library, nccl_dumps, preflight, user_program
 from clusterctl.launch import fast_path as trust
 from clusterctl.launch.base import LaunchPlan, MapBy, Placement, RankLauncher, spread
 from clusterctl.launch.environment import Communication, Environment, Library, backend, variables
@@ -94,7 +94,7 @@ class RequestPlan:
 
     def require_partner(self) -> None:
         """Raise LaunchError for a collective of one rank: it sends nothing, so that its figures mean nothing."""
-        if self.training is not None or self.np * self.sweep.gpus > 1:
+        if not self.request.is_collective or self.np * self.sweep.gpus > 1:
             return
         wish = "-np 2" if all(answer.slots_are_cores for answer in self.answers) else "-np 2 --oversubscribe"
         raise LaunchError(
@@ -122,14 +122,14 @@ class RequestPlan:
         request = self.request
         return (
             self.library == "ccore" and self.program.torch and self.training is None and not self.on_gpus
-            and not (request.same_program or request.oversubscribe or request.proving)
+            and request.program is None and not (request.same_program or request.oversubscribe or request.proving)
             and any(answer.torch is None for answer in self.answers)
         )  # fmt: skip
 
     def notes(self) -> tuple[str, ...]:
         """Return warnings that do not prevent the launch."""
         unlike = preflight.unlike_torch(self.answers) if self.program.torch else None
-        missed = missed_end(self.sweep) if self.training is None else None
+        missed = missed_end(self.sweep) if self.request.is_collective else None
         notes = (self._sharing(), self._precision(), unlike, missed, *environment.misspelt(self.given))
         return tuple(note for note in notes if note)
 
@@ -157,16 +157,18 @@ class RequestPlan:
         return f"{asked.model} trains in fp32, which leaves the GPUs' tensor cores idle; {faster} uses them"
 
     def launches(self) -> tuple[LaunchPlan, ...]:
-        """Return the launches in their order: one for a collective, one for each point of a training."""
-        if self.training is None:
+        """Return the launches in their order: one for a collective, one for each point of a training or program."""
+        if self.request.is_collective:
             return (self.launch(self.np, self.sweep.argv(self.program.words), dumping=True),)
-        words = self.training.argv(self.program.words)
-        return tuple(self.launch(np, words, number, dumping=True) for number, np in enumerate(self.points))
+        words = self.training.argv(self.program.words) if self.training else self.program.words
+        # Nothing is written, and no rank is wrapped, where it could change what a program of the user does.
+        dumping = self.training is not None
+        return tuple(self.launch(np, words, number, dumping=dumping) for number, np in enumerate(self.points))
 
     @property
     def points(self) -> tuple[int, ...]:
-        """Return the numbers of ranks of a training: those of the request, else those of its scaling curve."""
-        if self.request.points is not None or self.request.np is not None:
+        """Return the numbers of ranks: those of the request, else those of the scaling curve of a training."""
+        if self.request.points is not None or self.request.np is not None or self.request.program is not None:
             return self.request.points or (self.np,)
         return default_points(self.np, [answer.slots for answer in self.answers])
 
@@ -191,6 +193,7 @@ class RequestPlan:
             oversubscribe=self.request.oversubscribe,
             proving=self.request.proving,
             dumping=dumping and backend(self.library) == "nccl",
+            foreign=self.request.program is not None,
         )
 
 
@@ -206,10 +209,17 @@ def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentit
         request = replace(request, np=2, oversubscribe=request.oversubscribe or shared)
     launcher = choose.launcher(request.launcher, answers)
     training = request.training
-    library = choose.library(request.library, answers, collective=training is None, training=training)
+    library = choose.library(request.library, answers, collective=request.is_collective, training=training)
     choose.require_trainable(training, library)
+    if request.program is not None:
+        choose.own_library(library)
+        # What collective_core's own programs could measure says nothing about a program of the user.
+        library = "gloo" if request.library is None and library == "ccore" else library
     archive = f"{identity.directory}/{ARCHIVE}"
-    if request.training is None:
+    if request.program is not None:
+        words = user_program.wrapped(request.program, answers, identity.directory)
+        program = choose.Program(words, torch=False, perf=False)
+    elif request.training is None:
         # Only the torch program gives each rank what NCCL needs to share a GPU, and reports what collective_core read.
         choose.require_collectives(library)
         proving = (library == "ccore" and request.proving) or library in FOREIGN
@@ -274,12 +284,14 @@ def launch(
     oversubscribe: bool = False,
     proving: bool = False,
     dumping: bool = False,
+    foreign: bool = False,
 ) -> LaunchPlan:
     """Return the launch of ``np`` ranks on these nodes (the launching one first).
 
     ``options`` are variables that the command line names, ``forward`` names of variables that the launcher copies from
     its own environment. ``oversubscribe``: ranks may share GPUs. ``proving``: NCCL logs the variables that it reads.
-    ``dumping``: NCCL writes its topology and graphs into the launch directory of every node.
+    ``dumping``: NCCL writes its topology and graphs into the launch directory of every node. ``foreign``: ranks run a
+    program of the user.
     Without ``identity`` a person starts the command: it has no launch directory and no rendezvous.
     """
     slots = _slots(answers, np, oversubscribe=oversubscribe)
@@ -319,6 +331,7 @@ def launch(
         known_hosts=(first.known_hosts,) if first.known_hosts else (),
         identity_file=first.identity,
         mesh_keys=first.mesh_keys,
+        foreign=foreign,
     )  # fmt: skip
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -15,11 +17,34 @@ from clusterctl.launch.attribution import Piece, Reader
 
 _LOG = log.get(__name__)
 LAUNCHER_LOG = "launcher.log"
-# How the script of launchers/hydra.py, which runs between mpiexec and each rank, reports that rank's end. The whole
-# line, because a rank may print the beginning, too.
+# How the scripts that run between the launcher and a rank (launchers/hydra.py, program_rank.sh) report that rank's end.
+# The whole line, because a rank may print the beginning, too.
 _RANK_NOTICE = re.compile(
-    r"hydra_rank: rank (?P<rank>\d{1,9}) (?:\(pid \d{1,9}\) )?on \S{1,255} exited with status \d{1,3}\n?"
+    r"(?:hydra|program)_rank: rank (?P<rank>\d{1,9}) (?:\(pid \d{1,9}\) )?on \S{1,255} exited with status \d{1,3}\n?"
 )
+
+
+class _Text:
+    """Keep what a rank wrote to one stream: all of it, or so many characters of its begin and of its end."""
+
+    def __init__(self, keep_chars: int | None) -> None:
+        self._keep = keep_chars
+        self._head: list[str] = []
+        self._tail: deque[str] = deque()
+        self._head_chars = self._tail_chars = 0
+
+    def add(self, text: str) -> None:
+        if self._keep is None or self._head_chars < self._keep:
+            self._head.append(text)
+            self._head_chars += len(text)
+            return
+        self._tail.append(text)
+        self._tail_chars += len(text)
+        while self._tail_chars > self._keep and len(self._tail) > 1:
+            self._tail_chars -= len(self._tail.popleft())
+
+    def text(self) -> str:
+        return "".join((*self._head, *self._tail))
 
 
 class RankLog:
@@ -31,16 +56,24 @@ class RankLog:
     """
 
     def __init__(
-        self, folder: Path, reader: Reader, np: int, follow: Callable[[str], None] = lambda _: None
+        self,
+        folder: Path,
+        reader: Reader,
+        np: int,
+        follow: Callable[[str], None] = lambda _: None,
+        keep_chars: int | None = None,
     ) -> None:
+        """Prepare the files; ``keep_chars``: how much of each stream's begin and end stays in memory (None: all)."""
         self._folder = folder
         self._reader = reader
         self._np = np
         self._follow = follow
         self._files: dict[str, TextIO] = {}
-        self._stdout: dict[int, list[str]] = {}
-        self._stderr: dict[int, list[str]] = {}
+        self._keep = keep_chars
+        self._stdout: dict[int, _Text] = {}
+        self._stderr: dict[int, _Text] = {}
         self._launcher: list[str] = []
+        self._wrote: dict[int, float] = {}
         self._cut = False
 
     def __enter__(self) -> RankLog:
@@ -73,7 +106,8 @@ class RankLog:
             self._write(LAUNCHER_LOG, piece.text)
         elif rank < self._np:
             kept = self._stdout if piece.stream == "stdout" else self._stderr
-            kept.setdefault(rank, []).append(piece.text)
+            kept.setdefault(rank, _Text(self._keep)).add(piece.text)
+            self._wrote[rank] = time.monotonic()
             self._write(f"rank-{rank}.log", piece.text)
             if rank == 0 and piece.stream == "stdout":
                 self._follow(piece.text)
@@ -98,12 +132,17 @@ class RankLog:
     @property
     def by_rank(self) -> dict[int, str]:
         """Return what each rank wrote to stdout."""
-        return {rank: "".join(parts) for rank, parts in sorted(self._stdout.items())}
+        return {rank: parts.text() for rank, parts in sorted(self._stdout.items())}
 
     @property
     def errors_by_rank(self) -> dict[int, str]:
         """Return what each rank wrote to stderr."""
-        return {rank: "".join(parts) for rank, parts in sorted(self._stderr.items())}
+        return {rank: parts.text() for rank, parts in sorted(self._stderr.items())}
+
+    def silent_s(self) -> dict[int, float]:
+        """Return for how many seconds each rank that wrote something has written nothing."""
+        now = time.monotonic()
+        return {rank: now - at for rank, at in list(self._wrote.items())}
 
     @property
     def launcher(self) -> str:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterctl.benchmarks.training import Training
+from clusterctl.benchmarks.user_program import UserProgram
 from clusterctl.launch.base import MapBy
 from clusterctl.launch.environment import Library
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Hold what to measure: a training if ``training`` is set, else a collective.
+    """Hold what to measure: a user's program if ``program`` is set, a training if ``training`` is, else a collective.
 
     ``sweep`` overrides single fields of the collective's default sweep; ``points`` None: clusterctl chooses them.
     """
@@ -38,7 +39,15 @@ class Request:
     """Whether a collective that would have one rank gets two, which share the GPU if there is one."""
     allow_slow_path: bool = False
     """Whether the run succeeds despite a proven fallback from GPUDirect RDMA."""
+    program: UserProgram | None = None
 
     @property
     def benchmark(self) -> str:
+        if self.program is not None:
+            return self.program.name
         return self.collective if self.training is None else self.training.name
+
+    @property
+    def is_collective(self) -> bool:
+        """Return whether single operations are measured, at several message sizes."""
+        return self.training is None and self.program is None

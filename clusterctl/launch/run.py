@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from clusterctl import log
 from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.benchmarks.user_program import UserProgram
 from clusterctl.errors import ClusterctlError
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.health import Health
@@ -28,6 +29,7 @@ from clusterctl.launch import (
     processes,
     readiness,
     ssh_mesh,
+    user_program,
 )
 from clusterctl.launch.base import LaunchPlan, Placement, start_script
 from clusterctl.launch.environment import Library
@@ -61,6 +63,9 @@ _ABORT_S = 20.0
 # with the number of peers: an alltoall logs a line per channel and peer.
 _LAUNCH_BYTES = 64 << 20
 _RANK_BYTES = 2 << 20
+# A program of the user may show its progress for days. Of each stream, its begin has NCCL's log, its end the rates.
+_PROGRAM_FACTOR = 8
+_KEEP_CHARS = 4 << 20
 
 
 class Runner:
@@ -199,12 +204,31 @@ class Runner:
         )
         return Mesh(faults, ssh_mesh.memlock_of(plan, done.text))
 
+    def prove_program(self, program: UserProgram, plan: LaunchPlan) -> tuple[Fault, ...]:
+        """Unpack the brought files of a program on every node, and return a fault for what of it nodes lack."""
+        script = user_program.proving(program, plan)
+
+        def work(_: Node, transport: Transport) -> str:
+            return transport.run(_SHELL, stdin=script, timeout_s=_INSPECT_TIMEOUT_S).text
+
+        connect, release = self._kept.over(self._connect), self._kept.release
+        outcome = fan_out(self._members(plan), connect, work, fanout=self._fanout, release=release)
+        lost = tuple(
+            Fault(
+                FaultKind.NODE_UNREACHABLE, f"{name} cannot be used: {why.message}", node=name, hint=why.hint
+            )
+            for name, why in outcome.failures.items()
+        )
+        return lost or user_program.missing(program, outcome.values_by_node)
+
     def run(self, plan: LaunchPlan, logs: Path) -> Outcome:
         """Start the ranks and wait for their end or the deadline; end all remaining ranks before returning."""
         started, launching = time.monotonic(), self._node(plan.placements[0].node)
         self._dumping = nccl_dumps.ranks_of(plan) or self._dumping
         self._make_room(plan)
-        with RankLog(logs, plan.launcher.reader(plan), plan.np, self.viewer.said) as ranklog:
+        with RankLog(
+            logs, plan.launcher.reader(plan), plan.np, self.viewer.said, _KEEP_CHARS if plan.foreign else None
+        ) as ranklog:
             transport = self._connect(launching)
             ended = threading.Event()
             answer: list[Completed | Failure] = []
@@ -222,13 +246,13 @@ class Runner:
             thread = threading.Thread(target=work, name="clusterctl-launch", daemon=True)
             thread.start()
             seen: HostMap[tuple[RankProcess, ...]] | None = None
-            lost, deadline_passed = dict[str, str](), False
+            lost, deadline_passed, silent_s = dict[str, str](), False, dict[int, float]()
             try:
                 with Watch(self._members(plan), self._connect, plan.token) as watch:
                     deadline_passed = self._wait(plan, ended, watch, ranklog)
                     lost = {} if ended.is_set() else watch.lost()
                 if deadline_passed:
-                    seen = self._inspect(plan)
+                    silent_s, seen = ranklog.silent_s(), self._inspect(plan)
                 done = answer[0] if answer else None
                 # Open MPI 5 returns 0 even if it lost a daemon, and leaves that daemon's ranks running.
                 given_up = notices.gave_up(ranklog.launcher)
@@ -262,6 +286,7 @@ class Runner:
                 ranks_seen=seen.values_by_node if seen is not None else None,
                 lost_nodes=lost,
                 broken_off=broken_off,
+                silent_s=silent_s,
             )
 
     def _make_room(self, plan: LaunchPlan) -> None:
@@ -355,5 +380,5 @@ def _start(transport: Transport, plan: LaunchPlan, ranklog: RankLog) -> Complete
         # Later than the node's own deadline and the cleanup that follows it.
         timeout_s=limit_s + _BACKSTOP_S,
         on_line=ranklog.line,
-        max_output_bytes=_LAUNCH_BYTES + plan.np * _RANK_BYTES,
+        max_output_bytes=(_LAUNCH_BYTES + plan.np * _RANK_BYTES) * (_PROGRAM_FACTOR if plan.foreign else 1),
     )

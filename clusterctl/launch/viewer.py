@@ -37,6 +37,8 @@ class Step:
     launcher: str
     timeout_s: float
     training: bool = False
+    program: bool = False
+    """Whether it is a program of the user, whose output is shown as it is."""
     total: int | None = None
     point: int = 1
     points: int = 1

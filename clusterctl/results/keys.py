@@ -40,3 +40,5 @@ def _figures(measured: Measured) -> Iterable[tuple[int, int, tuple[str, ...]]]:
     lines = tuple(line for entry in measured.points for line in entry.run.libraries)
     for entry in measured.points:
         yield entry.point.np, entry.point.nodes, lines
+    for wall in measured.walls if not measured.points else ():
+        yield wall.np, wall.nodes, ()

@@ -70,6 +70,8 @@ def _figure(result: BenchResult) -> tuple[float | None, str | None]:
     if result.points:
         last = max(result.points, key=lambda point: point.np)
         return last.samples_per_s.median, last.unit
+    if result.walls:
+        return max(result.walls, key=lambda wall: wall.np).seconds.median, "s"
     speeds = [row.busbw_gbps.median for row in result.rows if row.busbw_gbps is not None]
     return (max(speeds), "GB/s") if speeds else (None, None)
 

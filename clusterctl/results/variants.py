@@ -19,6 +19,7 @@ from clusterctl.documents.bench import (
     VariantPoint,
     VariantResult,
     VariantRow,
+    WallTime,
 )
 from clusterctl.documents.evidence import Calls
 from clusterctl.documents.proof import HardwareHealth, Proof
@@ -148,6 +149,7 @@ def _variant(one: Repeated, first: VariantResult | None, in_graphs: frozenset[in
         rows=rows,
         points=_points(one.runs, first),
         energy=_energy(one.runs),
+        walls=_walls(one.runs),
         keys=evidence[0].keys or {},
         proof=_proof(one.runs[0], evidence, rows),
     )
@@ -285,8 +287,22 @@ def _points(runs: Sequence[Measured], first: VariantResult | None) -> tuple[Vari
     return tuple(found)
 
 
+def _walls(runs: Sequence[Measured]) -> tuple[WallTime, ...] | None:
+    """Return the wall times of a program of the user over the repeats; None for other benchmarks."""
+    if runs[0].request.program is None:
+        return None
+    seconds: dict[tuple[int, int], list[float]] = {}
+    for wall in (wall for run in runs for wall in run.walls):
+        seconds.setdefault((wall.np, wall.nodes), []).append(round(wall.seconds, 3))
+    return tuple(
+        WallTime(np=np, nodes=nodes, seconds=spread(values)) for (np, nodes), values in seconds.items()
+    )
+
+
 def _energy(runs: Sequence[Measured]) -> tuple[Energy, ...]:
-    """Return the energy per GB of a sweep, or per step at each number of ranks of a training."""
+    """Return the energy per GB of a sweep, or per step at each number of ranks of a training; none of a program."""
+    if runs[0].request.program is not None:
+        return ()
     sweep = runs[0].sweep
     if sweep is not None:
         if not sweep.rows:

@@ -39,7 +39,7 @@ COLUMNS = (
     *("samples_per_s", "samples_per_s_per_rank", "efficiency", "key"),
     *("in_place_time_us", "in_place_algbw_gbps", "in_place_busbw_gbps", "avg_busbw_gbps"),
     *("variant", "efficiency_between_nodes", "loss_first", "loss", "ratio", "calls_us"),
-    *("joules_per_gb", "joules_per_step"),
+    *("joules_per_gb", "joules_per_step", "wall_s"),
 )
 """The columns of the lines, for CSV."""
 Form = Literal["csv", "junit", "prometheus"]
@@ -51,7 +51,7 @@ _METRICS = {
     "clusterctl_bench_busbw_bytes_per_second": "Bus bandwidth of a collective by message size.",
     "clusterctl_bench_time_seconds": "Time of one operation of a collective by message size.",
     "clusterctl_bench_calls_seconds": "Time of one operation started by Python, where CUDA graphs are timed, too.",
-    "clusterctl_bench_samples_per_second": "Images or sequences that all ranks trained on per second.",
+    "clusterctl_bench_samples_per_second": "Images, sequences or other samples that all ranks trained on per second.",
     "clusterctl_bench_efficiency_ratio": "Throughput divided by the throughput of one rank and by the number of ranks.",
     "clusterctl_bench_efficiency_between_nodes_ratio": (
         "Throughput divided by the throughput of one node with as many ranks per node, and by the number of nodes."
@@ -59,6 +59,7 @@ _METRICS = {
     "clusterctl_bench_loss": "Loss of the last step of a training, the mean of all ranks.",
     "clusterctl_bench_energy_per_byte_joules": "Energy of all GPUs per byte of the messages of a collective's sweep.",
     "clusterctl_bench_energy_per_step_joules": "Energy of all GPUs per step of a training.",
+    "clusterctl_bench_wall_seconds": "Time from the start of the launcher of a user's program to its end.",
 }
 MPS_COMMANDS = (
     "export CUDA_MPS_PIPE_DIRECTORY=/tmp/mps CUDA_MPS_LOG_DIRECTORY=/tmp/mps-log",
@@ -89,7 +90,10 @@ def view(record: Record, *, for_page: bool = False) -> View:
         word=words.with_finer(word, finer),
         tone=words.TONES[word],
         # A terminal shows the failures of a failed run and their hints below its figures.
-        sentence="" if summary.status == "failed" and not for_page else bench_sentence.sentence(record),
+        # The sentence on a program of the user has the failure itself.
+        sentence=""
+        if summary.status == "failed" and not (for_page or bench_sentence.of_a_program(result))
+        else bench_sentence.sentence(record),
         tiles=tuple(_variant_tiles(result.variants) if several else _tiles(result)),
         failures=result.proof.failures or (),
         how=_measured(record),
@@ -170,7 +174,9 @@ def _blocks(result: BenchResult) -> tuple[Block, Block, Block]:
     elif len(variants) > 1:
         head = [f"{result.benchmark}, {launcher}, {len(variants)} variants interleaved", _figures(variants)]
     else:
-        title = f"{result.benchmark}{_kind(result)}, library {result.library or '-'}, {launcher}"
+        # A program of the user decides itself which library it loads.
+        library = "variables for" if bench_sentence.of_a_program(result) else "library"
+        title = f"{result.benchmark}{_kind(result)}, {library} {result.library or '-'}, {launcher}"
         head = [title, _where(result), *([_figures(variants)] if result.repeats > 1 else [])]
     table = bench_table.table(result)
     after = tuple(filter(None, (bench_table.started(variants), bench_table.what_decides(variants))))
@@ -274,6 +280,9 @@ def _tiles(result: BenchResult) -> Iterator[Tile]:
         value, _, word = duration(first.time_us.median).partition(" ")
         yield Tile("Smallest message", value, word, f"per operation of {size(first.size_bytes)}")
     yield from _wrong(rows)
+    for wall in result.walls[-1:]:
+        note = f"of {counted(wall.np, 'rank')} on {counted(wall.nodes, 'node')}"
+        yield Tile("Wall time", f"{wall.seconds.median:.1f}", "s", note)
     for last in result.points[-1:]:
         ranks = f"{counted(last.np, 'rank')}"
         off = (result.proof.spread or {}).get(str(last.np))
@@ -386,6 +395,9 @@ def _figures_of(
         yield "efficiency_ratio", here, point.efficiency
         yield "efficiency_between_nodes_ratio", here, point.efficiency_between_nodes
         yield "loss", here, point.loss
+    for wall in one.walls or ():
+        of_wall = one.keys.get(str(wall.np)) or {"np": str(wall.np), "nodes": str(wall.nodes)}
+        yield "wall_seconds", {**_labels(record, of_wall), **own}, wall.seconds.median
 
 
 def _joules(one: VariantResult, per: Literal["GB", "step"], np: int | None = None) -> float | None:
@@ -407,7 +419,7 @@ def _lines(record: Record) -> Iterator[dict[str, object]]:
     """Yield the figures by column; a run without figures has one line without them."""
     summary, result = record.summary, record.result
     first: dict[str, object] = {name: getattr(summary, name) for name in _OF_RUN}
-    if not any(one.rows or one.points for one in result.variants):
+    if not any(one.rows or one.points or one.walls for one in result.variants):
         yield {**first, "library": result.library, "key": _key(summary.key)}
     for number, one in enumerate(result.variants):
         key = _key(one.key)
@@ -419,9 +431,14 @@ def _lines(record: Record) -> Iterator[dict[str, object]]:
             columns |= {"calls_us": row.calls_us.median} if row.calls_us else {}
             columns |= {"joules_per_gb": _joules(one, "GB")}
             yield {**own, **columns, **_half(row), **half, **average, **_ratio(result, row)}
+        walls = {wall.np: wall for wall in one.walls or ()}
         for point in one.points:
             spent = {"joules_per_step": _joules(one, "step", point.np)}
+            wall = walls.pop(point.np, None)
+            spent |= {"wall_s": wall.seconds.median} if wall else {}
             yield {**own, **_point(point), **spent, **_ratio(result, point)}
+        for wall in walls.values():
+            yield {**own, "np": wall.np, "nodes": wall.nodes, "wall_s": wall.seconds.median}
 
 
 def _half(half: VariantRow | VariantHalf | None) -> dict[str, float]:

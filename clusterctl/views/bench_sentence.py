@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from clusterctl.documents.bench import (
+    BenchResult,
     BenchStatus,
     VariantPoint,
     VariantResult,
     VariantRow,
 )
-from clusterctl.documents.kinds import ComparisonWord, Effect
+from clusterctl.documents.kinds import ComparisonWord, Effect, FaultKind
 from clusterctl.documents.proof import Proof
 from clusterctl.report.text.table import size
 from clusterctl.results.noise import MOST_REPEATS
@@ -31,10 +32,47 @@ def sentence(record: Record) -> str:
     """Return the verdict, the figure that decides it, and what to do; of a comparison, the outcome of each variant."""
     result = record.result
     word, finer = words.of_bench(result)
+    alone = len(result.variants) == 1 and result.status is BenchStatus.OK
+    if of_a_program(result) and (alone or result.status is BenchStatus.FAILED):
+        return "; ".join(filter(None, _program(record)))
     compared = len(result.variants) > 1 and result.status is BenchStatus.OK and finer != words.TURNS
     if compared and result.proof.min_efficiency is None:
         return "; ".join(_against(one, result.variants[0]) for one in result.variants[1:])
     return f"{words.with_finer(word, finer)}: {'; '.join(filter(None, _parts(record, word, finer)))}"
+
+
+def of_a_program(result: BenchResult) -> bool:
+    """Tell whether the run was one of a user's program."""
+    return any(one.walls is not None for one in result.variants)
+
+
+def _program(record: Record) -> Iterator[str]:
+    """Yield how a program of the user ended, or what ended it."""
+    result = record.result
+    if result.status is BenchStatus.FAILED:
+        first, *more = result.proof.failures or (None,)
+        if first is None:
+            yield f"{result.benchmark} failed"
+            return
+        said = first.message.partition("\n")[0]
+        before, found, culprit = said.partition(" s: ")
+        # Who stands still comes before the time in which the launch did not end.
+        named = bool(found) and first.kind is FaultKind.DEADLINE
+        yield f"{culprit}; {before} s" if named else said
+        yield counted(len(more), "more failure") if more else ""
+        return
+    wall = max(result.walls, key=lambda one: one.np)
+    yield f"{result.benchmark} ended on {counted(wall.np, 'rank')} in {_seconds(wall.seconds.median)}"
+    last = next((point for point in result.points if point.np == wall.np), None)
+    if last is None:
+        return
+    yield f"{last.samples_per_s.median:.6g} {last.unit}"
+    if last.np > 1 and last.efficiency:
+        yield from _training(record)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 100 else f"{value:.1f} s"
 
 
 def _parts(record: Record, word: Word, finer: str) -> Iterator[str]:
@@ -200,7 +238,8 @@ def _against(one: VariantResult, first: VariantResult) -> str:
     judged = [(figure.word, figure.ratio) for figure in figures if figure.word and figure.ratio]
     of = "size" if one.rows else "point"
     if not judged:
-        return f"{one.name} against {first.name}: no ratio"
+        why = ", because no rate was printed: --rate finds one" if one.walls and not one.points else ""
+        return f"{one.name} against {first.name}: no ratio{why}"
     counts = Counter(word for word, _ in judged)
     parts = []
     for word in (ComparisonWord.FASTER, ComparisonWord.SLOWER):

@@ -27,6 +27,8 @@ def table(result: BenchResult) -> Table | None:
     """Return the medians of all variants, with the ratios to the first one; None without figures."""
     if any(variant.points for variant in result.variants):
         return _training(result)
+    if any(variant.walls for variant in result.variants):
+        return _walls(result)
     if not any(variant.rows for variant in result.variants):
         return None
     return _compared(result.variants) if len(result.variants) > 1 else _collective(result.variants[0])
@@ -174,6 +176,25 @@ def _interleaved(variants: Sequence[VariantResult]) -> str:
         f"{_medians(variants)} The variants were measured interleaved. A ratio above 1 is faster than the first "
         "variant; noise is what equal variants may differ by."
     )
+
+
+def _walls(result: BenchResult) -> Table:
+    """Return a line for each variant of a program without a rate at each number of ranks, with its wall time."""
+    several = len(result.variants) > 1
+    once = all(one.repeats == 1 for one in result.variants)
+    heads = (
+        Head("ranks"), Head("nodes"), *((Head("variant", words=True, early=True),) if several else ()),
+        Head("wall time s", "wall time", "s"), *(() if once else (_VARIES,)),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            Cell(str(wall.np)), Cell(str(wall.nodes)), *((Cell(one.name),) if several else ()),
+            _figure(wall.seconds, 2, 2), *(() if once else (_varies(wall.seconds),)),
+        )
+        for one in result.variants
+        for wall in one.walls or ()
+    )  # fmt: skip
+    return Table(heads, rows, title="Wall times", note="" if once else _medians(result.variants))
 
 
 def _training(result: BenchResult) -> Table:

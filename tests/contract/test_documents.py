@@ -18,6 +18,7 @@ TYPED = {
     DOCS / "guides/first-cluster.md": "tests/lab/test_typed_pages.py",
     DOCS / "guides/containers.md": "tests/lab/test_typed_pages.py",
     DOCS / "guides/bare-guests.md": "tests/lab/test_bare_guests_page.py",
+    DOCS / "guides/launch.md": "tests/integration/test_launch_program.py",
 }
 """The pages whose commands are typed, and the tests that type them."""
 RECIPES = (

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,19 +10,16 @@ from clusterctl.cli import console, next_command, report_files
 from clusterctl.cli import options as cli
 from clusterctl.cli.bench import compare as bench_compare
 from clusterctl.cli.bench import dry_run as bench_dry_run
+from clusterctl.cli.bench import ending as bench_ending
 from clusterctl.cli.bench import options
 from clusterctl.cli.bench import output as bench_output
 from clusterctl.cli.bench import preflight as bench_preflight
-from clusterctl.cli.bench import reports as bench_reports
 from clusterctl.cli.bench import run as bench_run
 from clusterctl.cli.bench import smoke as bench_smoke
 from clusterctl.cli.bench import sweeps as bench_sweeps
 from clusterctl.cli.bench import trust as bench_trust
 from clusterctl.cli.bench.request import requests_of
 from clusterctl.cli.option_groups import with_groups
-
-if TYPE_CHECKING:
-    from clusterctl.cli.session import Session
 
 
 @with_groups
@@ -38,12 +33,14 @@ def bench(
     training: options.TrainingOptions,
     comparison: options.ComparisonOptions,
     instead: options.Instead,
+    planned: options.Planned,
     acceptance: options.Acceptance,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     label: cli.LabelOption = None,
     runs: cli.RunsOption = None,
     reports: options.Reports,
+    printed: options.Printed,
     as_json: cli.JsonOption = False,
 ) -> None:
     """Measure a collective, or the training of a model.
@@ -55,7 +52,9 @@ def bench(
     from clusterctl.rundir import default_root
 
     for mode in options.MODES:
-        mode.refuse_excluded(what, ranks, sizes, iterations, comparison, instead, acceptance, reports)
+        mode.refuse_excluded(
+            what, ranks, sizes, iterations, comparison, instead, planned, acceptance, reports, printed
+        )
     if instead.smoke and ranks.timeout_s is None:
         ranks = replace(ranks, timeout_s=bench_smoke.TIMEOUT_S)
     requests = requests_of(
@@ -64,26 +63,18 @@ def bench(
     report_files.refuse_unwritable(reports.html, reports.junit, reports.csv, reports.prometheus)
     variants, times = bench_compare.chosen(comparison.compare, comparison.repeats, ranks.library)
     bench_compare.require_trainable(requests[0].training, variants)
-    bench_output.require_possible(reports.output, requests[0], as_json=as_json, compared=bool(variants))
+    bench_output.require_possible(printed.output, requests[0], as_json=as_json, compared=bool(variants))
     runs = runs or default_root(where.inventory)
     bench_trust.require_curve(acceptance.min_efficiency, requests[0])
     known = bench_trust.baseline_of(acceptance.baseline, runs, compared=comparison.compare is not None)
-    session = _session(where, fanout, accept_new_host_keys, runs)
+    session = bench_run.session_of(where, fanout, runs, accept_new_host_keys=accept_new_host_keys)
     requests = tuple(bench_run.with_launcher(session, request) for request in requests)
-    if instead.dry_run:
+    if planned.dry_run:
         raise typer.Exit(bench_dry_run.run(session, requests, variants, as_json=as_json))
     if instead.preflight:
         raise typer.Exit(bench_preflight.run(session, requests[0], runs, label, as_json=as_json))
 
-    from clusterctl.launch.failure import was_interrupted
-
-    def show(ended: bench_run.Ended) -> None:
-        if not as_json:
-            console.data(bench_output.lines(ended.record, reports.output))
-        bench_run.say_end(ended)
-        if was_interrupted(ended.faults):
-            raise KeyboardInterrupt
-
+    show = bench_ending.shown(printed.output, as_json=as_json)
     if instead.smoke:
         all_ended = bench_smoke.run(session, requests[0], runs, label, show)
     else:
@@ -96,25 +87,5 @@ def bench(
         )
     if as_json:
         console.emit_json((bench_smoke if instead.smoke else bench_sweeps).document(all_ended))
-    written = bench_reports.write(
-        *(ended.record for ended in all_ended), html=reports.html, junit=reports.junit, csv=reports.csv,
-        prometheus=reports.prometheus,
-    )  # fmt: skip
-    if not where.containers:
-        bench_run.say_next(all_ended, next_command.way(where.inventory, where.limit, runs=runs))
-    raise typer.Exit(next((ended.exit_code for ended in all_ended if ended.exit_code), 0) or written)
-
-
-def _session(
-    where: options.Where, fanout: int | None, accept_new_host_keys: bool, runs: Path | None
-) -> Session:
-    """Return a session with the nodes, or with the containers on them."""
-    from clusterctl.cli import containers_session
-    from clusterctl.cli.session import open_session
-
-    if where.containers:
-        containers_session.refuse_inventory(where.inventory)
-        return containers_session.containers_session(None, runs, limit=where.limit, fanout=fanout)
-    return open_session(
-        where.inventory, limit=where.limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
-    )
+    way = None if where.containers else next_command.way(where.inventory, where.limit, runs=runs)
+    raise typer.Exit(bench_ending.finish(all_ended, reports, way))

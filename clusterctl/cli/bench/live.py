@@ -20,6 +20,8 @@ from clusterctl.text.wording import counted
 
 _WIDE_HALVES = "     time   algbw   busbw  #wrong"
 _HEAD = "        size         count      type   redop    root" + 2 * _WIDE_HALVES
+_TAIL, _TAIL_LINES = 8192, 8
+"""The characters and lines of a user's program that stay on the screen."""
 _SHORT_HEAD = f"{'size':>12}  {'type':>8}  {'redop':>5}     time us  algbw  busbw  #wrong"
 
 
@@ -39,6 +41,7 @@ class LiveRun(Viewer):
         self._state = ""
         self._rows: list[Row] = []
         self._windows: list[Window] = []
+        self._tail = ""
         self._took: list[float] = []
         """How long each finished launch took, in seconds."""
         self.reached = ""
@@ -82,12 +85,16 @@ class LiveRun(Viewer):
         with self._lock:
             self._step, self._began, self._output = step, time.monotonic(), LiveOutput()
             self._state = "starting ranks"
-            self._rows, self._windows = [], []
+            self._rows, self._windows, self._tail = [], [], ""
 
     def said(self, text: str) -> None:
         """Show what rank 0 printed, if it is a row or a window."""
         with self._lock:
             if self._step is None:
+                return
+            if self._step.program:
+                self._state = "ranks are running"
+                self._tail = (self._tail + text)[-_TAIL:]
                 return
             for found in self._output.read(text):
                 if isinstance(found, RankStarted):
@@ -113,7 +120,7 @@ class LiveRun(Viewer):
         """Return the live lines."""
         with self._lock:
             step, state, elapsed = self._step, self._state, time.monotonic() - self._began
-            rows, windows = list(self._rows), list(self._windows)
+            rows, windows, tail = list(self._rows), list(self._windows), self._tail
             left = self._time_left(elapsed)
         if step is None:
             return [_cut(f"{state}: {spoken_time(elapsed, tenths=False)}", width)] if state else []
@@ -127,7 +134,8 @@ class LiveRun(Viewer):
         place = ", ".join([_ranks(step), *_turn(step.turn)])
         head, state = f"{name} ({place}):", ", ".join(parts)
         first = [f"{head} {state}"] if len(head) + len(state) < width else [head, f"    {state}"]
-        return [*(_cut(line, width) for line in first[:height]), *_table(rows, width, height - len(first))]
+        shown = [_cut(line, width) for line in first[:height]]
+        return [*shown, *_table(rows, width, height - len(first)), *_last(tail, width, height - len(first))]
 
     def _time_left(self, elapsed: float) -> float | None:
         """Return an estimate of the remaining seconds of the run; None if too little is known."""
@@ -152,6 +160,16 @@ class LiveRun(Viewer):
             probe.__exit__(kind, error, trace)
 
 
+def _last(tail: str, width: int, height: int) -> list[str]:
+    """Return the last lines that rank 0 of a user's program wrote."""
+    lines = [visible(line) for line in tail.splitlines() if line.strip()]
+    return (
+        [_cut(f"  {line}", width) for line in lines[-min(_TAIL_LINES, max(0, height)) :]]
+        if height > 0
+        else []
+    )
+
+
 def _ranks(step: Step) -> str:
     ranks = f"{counted(step.np, 'rank')}"
     return f"{ranks}, point {step.point} of {step.points}" if step.points > 1 else ranks
@@ -167,7 +185,7 @@ def _turn(turn: Turn) -> list[str]:
 
 
 def _finished(step: Step) -> str:
-    verb = "Trained" if step.training else "Measured"
+    verb = "Trained" if step.training else "Ran" if step.program else "Measured"
     nodes = f"{counted(step.nodes, 'node')}"
     ranks = f"{counted(step.np, 'rank')} on {nodes} through {step.launcher}"
     more = [f"point {step.point} of {step.points}"] if step.points > 1 else []

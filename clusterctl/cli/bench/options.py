@@ -12,10 +12,11 @@ from clusterctl.cli import options as cli
 from clusterctl.cli.bench.output import Output
 from clusterctl.cli.option_groups import Mode, NotWith
 
+DRY_RUN = Mode("--dry-run", "measures nothing")
 MODES = (
     Mode("--smoke", "has a fixed benchmark", "-np, --library, --launcher, --timeout, --junit and --json"),
     Mode("--preflight", "runs no benchmark", "-np, --library, --launcher, --map-by and --timeout"),
-    Mode("--dry-run", "measures nothing"),
+    DRY_RUN,
 )
 _NOT_FIXED = NotWith("--smoke", "--preflight")
 """Of options that choose the benchmark."""
@@ -94,16 +95,6 @@ class Ranks:
             show_default="an installed MPI; local on this machine without one",
         ),
     ] = None
-    gpus_per_process: Annotated[
-        int | None,
-        typer.Option(
-            "-g",
-            "--gpus-per-process",
-            min=1,
-            help="GPUs of each process of a collective, as nccl-tests' -g; -np then counts processes.",
-            show_default="1",
-        ),
-    ] = None
     map_by: Annotated[
         str | None,
         typer.Option(
@@ -123,15 +114,25 @@ class Ranks:
             min=1.0,
             metavar="SECONDS",
             help="Maximum time of one launch.",
-            show_default="600, with --smoke 180",
+            show_default="600, with --smoke 180; launch: 86400",
         ),
     ] = None
 
 
 @dataclass(frozen=True)
 class SizeOptions:
-    """Choose the message sizes of a collective."""
+    """Choose the message sizes of a collective, and the GPUs of its processes."""
 
+    gpus_per_process: Annotated[
+        int | None,
+        typer.Option(
+            "-g",
+            "--gpus-per-process",
+            min=1,
+            help="GPUs of each process of a collective, as nccl-tests' -g; -np then counts processes.",
+            show_default="1",
+        ),
+    ] = None
     min_bytes: Annotated[
         str | None,
         typer.Option(
@@ -331,6 +332,12 @@ class Instead:
         ),
         NotWith("--dry-run"),
     ] = False
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Only print what would run."""
+
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only probe the nodes, and print each command and its files.")
     ] = False
@@ -365,7 +372,7 @@ class Acceptance:
 
 @dataclass(frozen=True)
 class Reports:
-    """Choose the reports and their format."""
+    """Choose the reports."""
 
     html: Annotated[cli.HtmlOption, _OF_A_RESULT] = None
     junit: Annotated[cli.JunitOption, NotWith("--preflight", "--dry-run")] = None
@@ -375,6 +382,12 @@ class Reports:
         _OF_A_RESULT,
     ] = None
     prometheus: Annotated[cli.PrometheusOption, _OF_A_RESULT] = None
+
+
+@dataclass(frozen=True)
+class Printed:
+    """Choose the format on stdout."""
+
     output: Annotated[
         Output,
         typer.Option("--output", help="horovod: the output of Horovod's synthetic benchmark, for scripts."),

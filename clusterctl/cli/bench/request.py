@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -59,37 +60,44 @@ def requests_of(
     from clusterctl.benchmarks.model_names import MODELS
     from clusterctl.cli.bench import sweeps
     from clusterctl.launch import choose
-    from clusterctl.launch.request import Request
     from clusterctl.text.closest import spelled
 
-    timeout_s = TIMEOUT_S if ranks.timeout_s is None else ranks.timeout_s
-    require_seconds(timeout_s)
     if what.collective is not None and what.model is not None:
         raise UsageError(
             "--collective and --model cannot be combined", hint="run the two benchmarks one after the other"
         )
-    if ranks.scaling is not None and ranks.np is not None:
-        raise UsageError("--scaling and -np both set the numbers of ranks", hint="leave out -np")
     _require_in_place(what, ranks, sizes, training)
-    known = choose.known_library(ranks.library) if ranks.library is not None else None
+    request = request_of_ranks(ranks, TIMEOUT_S, allow_slow_path=allow_slow_path)
     trained = None
     if what.model is not None:
         trained = _training(spelled(what.model, MODELS), iterations, training)
-        if known is not None:
-            choose.require_trainable(trained, known)
-    request = Request(
-        training=trained,
-        sweep=_sweep(sizes, iterations, ranks.gpus_per_process),
+        if request.library is not None:
+            choose.require_trainable(trained, request.library)
+    request = replace(request, training=trained, sweep=_sweep(sizes, iterations))
+    return sweeps.requests(request, what.collective, sizes.datatype, sizes.op)
+
+
+def request_of_ranks(ranks: Ranks, timeout_s: float, *, allow_slow_path: bool) -> Request:
+    """Return a request for these ranks that does not say yet what they run; ``timeout_s`` is the default."""
+    from clusterctl.launch import choose
+    from clusterctl.launch.request import Request
+
+    timeout_s = timeout_s if ranks.timeout_s is None else ranks.timeout_s
+    require_seconds(timeout_s)
+    if ranks.scaling is not None and ranks.np is not None:
+        raise UsageError("--scaling and -np both set the numbers of ranks", hint="leave out -np")
+    return Request(
+        training=None,
+        sweep={},
         np=ranks.np,
         points=parse_points(ranks.scaling) if ranks.scaling is not None else None,
-        library=known,
+        library=choose.known_library(ranks.library) if ranks.library is not None else None,
         launcher=choose.known_launcher(ranks.launcher) if ranks.launcher is not None else None,
         map_by=choose.known_mapping(ranks.map_by) if ranks.map_by is not None else None,
         timeout_s=timeout_s,
         oversubscribe=ranks.oversubscribe,
         allow_slow_path=allow_slow_path,
     )
-    return sweeps.requests(request, what.collective, sizes.datatype, sizes.op)
 
 
 def _require_in_place(what: What, ranks: Ranks, sizes: SizeOptions, training: TrainingOptions) -> None:
@@ -97,7 +105,7 @@ def _require_in_place(what: What, ranks: Ranks, sizes: SizeOptions, training: Tr
     if what.model is None:
         misplaced = [*(["--scaling"] if ranks.scaling is not None else ()), *given(training)]
     else:
-        misplaced = [*given(sizes), *(["-g"] if ranks.gpus_per_process is not None else ())]
+        misplaced = given(sizes)
     if misplaced:
         needed = "--model" if what.model is None else "--collective"
         raise UsageError(
@@ -106,7 +114,7 @@ def _require_in_place(what: What, ranks: Ranks, sizes: SizeOptions, training: Tr
         )
 
 
-def _sweep(sizes: SizeOptions, iterations: Iterations, gpus: int | None) -> dict[str, Any]:
+def _sweep(sizes: SizeOptions, iterations: Iterations) -> dict[str, Any]:
     """Return the fields of a sweep that were given."""
     sweep: dict[str, Any] = {
         "min_bytes": parse_size(sizes.min_bytes) if sizes.min_bytes is not None else None,
@@ -114,7 +122,7 @@ def _sweep(sizes: SizeOptions, iterations: Iterations, gpus: int | None) -> dict
         "step_factor": sizes.step_factor,
         "iters": iterations.iters,
         "warmup_iters": iterations.warmup,
-        "gpus": gpus,
+        "gpus": sizes.gpus_per_process,
     }
     if sizes.min_bytes and sizes.max_bytes and sweep["min_bytes"] > sweep["max_bytes"]:
         raise UsageError(

@@ -21,6 +21,7 @@ from clusterctl.cli.terminal import interrupt
 
 if TYPE_CHECKING:
     from clusterctl.benchmarks.base import Fault
+    from clusterctl.cli.bench.options import Where
     from clusterctl.cli.session import Session
     from clusterctl.documents.bench import BenchResult
     from clusterctl.facts.model.node import NodeFacts
@@ -56,6 +57,19 @@ class Ended:
         from clusterctl.results import model
 
         return model.exit_code(self.faults) or int(self.result.status != "ok")
+
+
+def session_of(where: Where, fanout: int | None, runs: Path | None, *, accept_new_host_keys: bool) -> Session:
+    """Return a session with the nodes, or with the containers on them."""
+    from clusterctl.cli import containers_session
+    from clusterctl.cli.session import open_session
+
+    if where.containers:
+        containers_session.refuse_inventory(where.inventory)
+        return containers_session.containers_session(None, runs, limit=where.limit, fanout=fanout)
+    return open_session(
+        where.inventory, limit=where.limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
+    )
 
 
 def with_launcher(session: Session, request: Request) -> Request:

@@ -59,7 +59,7 @@ def requests(
     """
     from clusterctl.benchmarks.collective import REDUCING
 
-    if request.training is not None:
+    if not request.is_collective:
         return (request,)
     names = collectives_of(collective)
     if op is not None and not any(name in REDUCING for name in names):

@@ -48,10 +48,12 @@ def require_curve(min_efficiency: float | None, request: Request) -> None:
     """Raise UsageError if the request measures no efficiency that a threshold could judge."""
     if min_efficiency is None:
         return
-    if request.training is None:
+    if request.is_collective:
         raise UsageError("--min-efficiency judges trainings", hint="add --model resnet50 or another model")
     points = request.points or ()
-    if (request.np is not None and not points) or (points and (1 not in points or max(points) < 2)):
+    # Without --scaling, a training chooses its points, and a program runs with one number of ranks.
+    single = request.np is not None or request.program is not None
+    if (single and not points) or (points and (1 not in points or max(points) < 2)):
         raise UsageError(
             "--min-efficiency needs one rank and more ranks to compare",
             hint="leave out -np, or add 1 and a larger number to --scaling",

@@ -13,6 +13,7 @@ OF_COMMANDS: dict[str, dict[str, str]] = {
     },
     "Measure": {
         "bench": "Measure a collective, or the training of a model.",
+        "launch": "Run a program of your own on the nodes, with the proofs of bench.",
         "locate": "Name the node, rail or link that is slow.",
         "accept": "Measure what a cluster must reach, and name the nodes that do.",
         "explain": "Explain the errors in logs: NCCL, MPI, CUDA, ssh, ...",
@@ -40,7 +41,10 @@ OF_COMMANDS: dict[str, dict[str, str]] = {
 OF_OPTIONS = {
     "Nodes": ("--inventory", "--limit", "--containers", "--local", "--fanout", "--accept-new-host-keys"),
     "Requirements and rows": ("--only", "--skip"),
-    "What to measure": ("--collective", "--model", "--datatype", "--op", "--compare", "--repeats"),
+    "What to measure": (
+        *("--collective", "--model", "--datatype", "--op", "--rate", "--rate-per-rank", "--bring"),
+        *("--compare", "--repeats"),
+    ),
     "Ranks": ("--np", "--slots", "--scaling", "--library", "--launcher", "--map-by", "--oversubscribe"),
     "Sizes and iterations": ("--min-bytes", "--max-bytes", "--step-factor", "--iters", "--warmup"),
     "Training": (

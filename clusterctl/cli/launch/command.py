@@ -1,0 +1,114 @@
+"""``launch``: run a program of the user on the nodes, with the plan, the proofs and the record of ``bench``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clusterctl.cli import console, either_inventory, next_command, report_files
+from clusterctl.cli import options as cli
+from clusterctl.cli.bench import compare as bench_compare
+from clusterctl.cli.bench import dry_run as bench_dry_run
+from clusterctl.cli.bench import ending as bench_ending
+from clusterctl.cli.bench import options
+from clusterctl.cli.bench import run as bench_run
+from clusterctl.cli.bench import sweeps as bench_sweeps
+from clusterctl.cli.bench import trust as bench_trust
+from clusterctl.cli.bench.output import Output
+from clusterctl.cli.bench.request import request_of_ranks
+from clusterctl.cli.option_groups import with_groups
+
+TIMEOUT_S = 86400.0
+"""A program of the user may train for long; a stopped rank is found at this time at the latest."""
+_PROGRAM = "-- PROGRAM..."
+
+
+@with_groups
+def launch(
+    inventory_argument: cli.InventoryArgument = None,
+    *,
+    where: options.Where,
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar=_PROGRAM, help="A program and its arguments, which reach every rank as they are."
+        ),
+    ],
+    ranks: options.Ranks,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            "--rate",
+            metavar="PATTERN",
+            help="Regular expression with one group for the rate of all ranks: 'samples/s: ([0-9.]+)'.",
+            show_default="the total of Horovod's synthetic benchmark",
+        ),
+    ] = None,
+    rate_per_rank: Annotated[
+        bool, typer.Option("--rate-per-rank", help="Each rank prints its own rate, and the rates add up.")
+    ] = False,
+    bring: Annotated[
+        Path | None,
+        typer.Option(
+            "--bring",
+            metavar="DIR",
+            help="Copy this directory to every node; the ranks run in it, then it is removed.",
+        ),
+    ] = None,
+    comparison: options.ComparisonOptions,
+    planned: options.Planned,
+    acceptance: options.Acceptance,
+    fanout: cli.FanoutOption = None,
+    accept_new_host_keys: cli.AcceptHostKeysOption = False,
+    label: cli.LabelOption = None,
+    runs: cli.RunsOption = None,
+    reports: options.Reports,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Run a program of your own on the nodes, with the proofs of bench.
+
+    Ranks get MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE and LOCAL_RANK from every launcher. Without a rate in the
+    output, the result is the wall time.
+
+    Exit code 0: the program ended with 0 on all ranks; 1: a fallback from GPUDirect RDMA, or figures below --baseline
+    or --min-efficiency; 5: a node is unreachable; 10: a rank died, hung or did not start; 11: the rate is unreadable.
+    """
+    from clusterctl.cli.launch import files, rates
+    from clusterctl.documents.bench import BenchStatus
+    from clusterctl.launch import choose
+    from clusterctl.rundir import default_root
+
+    where = replace(where, inventory=either_inventory.one(inventory_argument, where.inventory))
+    options.DRY_RUN.refuse_excluded(planned, acceptance, reports)
+    if ranks.library is not None:
+        choose.own_library(ranks.library)
+    program = rates.program_of(command, rate, per_rank=rate_per_rank)
+    request = request_of_ranks(ranks, TIMEOUT_S, allow_slow_path=acceptance.allow_slow_path)
+    runs = runs or default_root(where.inventory)
+    if bring is not None:
+        program = replace(program, brought=files.packed(bring, leave_out=runs))
+    request = replace(request, program=program)
+    report_files.refuse_unwritable(reports.html, reports.junit, reports.csv, reports.prometheus)
+    variants, times = bench_compare.chosen(comparison.compare, comparison.repeats, ranks.library)
+    bench_trust.require_curve(acceptance.min_efficiency, request)
+    known = bench_trust.baseline_of(acceptance.baseline, runs, compared=comparison.compare is not None)
+    session = bench_run.session_of(where, fanout, runs, accept_new_host_keys=accept_new_host_keys)
+    request = bench_run.with_launcher(session, request)
+    if planned.dry_run:
+        raise typer.Exit(bench_dry_run.run(session, (request,), variants, as_json=as_json))
+    all_ended = bench_sweeps.run(
+        (request,),
+        lambda request, say: bench_run.measure(
+            session, request, variants, times, runs, known, acceptance.min_efficiency, say, label
+        ),
+        bench_ending.shown(Output.table, as_json=as_json),
+    )
+    if as_json:
+        console.emit_json(bench_sweeps.document(all_ended))
+    # A program that ended well needs no next command.
+    doubted = any(one.result.status is not BenchStatus.OK for one in all_ended) and not where.containers
+    way = next_command.way(where.inventory, where.limit, runs=runs) if doubted else None
+    raise typer.Exit(bench_ending.finish(all_ended, reports, way))

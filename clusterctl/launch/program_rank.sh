@@ -1,0 +1,43 @@
+# Runs a program of the user as a rank (sh program_rank.sh DIRECTORY PATHS PROGRAM ...): in DIRECTORY, if the node has it, with
+# PATHS before PATH, and with the variables that torchrun sets under every launcher. It reports a failure, and ends what the
+# program leaves behind.
+directory=$1 paths=$2
+shift 2
+if [ -z "$TORCHELASTIC_RUN_ID" ]; then
+  RANK=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID:-${RANK:-0}}}}
+  WORLD_SIZE=${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:-${SLURM_NTASKS:-${WORLD_SIZE:-1}}}}
+  LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${SLURM_LOCALID:-${LOCAL_RANK:-0}}}}
+  export RANK WORLD_SIZE LOCAL_RANK
+fi
+[ -z "$paths" ] || PATH=$paths:$PATH
+[ -z "$directory" ] || cd "$directory" 2>/dev/null || :
+# Launchers read a word ":" themselves, so it arrives as "\:", and "\:" as "\\:".
+for word; do
+  shift
+  case $word in
+    *[!\\:]* | *:?* | *[!:]) ;;
+    \\*) word=${word#?} ;;
+  esac
+  set -- "$@" "$word"
+done
+# What the program starts is found by the token of the launch. Open MPI 4 forwards it on the first node only, so it is
+# taken from the path of this script.
+CLUSTERCTL_LAUNCH=${0%/*}
+CLUSTERCTL_LAUNCH=${CLUSTERCTL_LAUNCH##*-}
+export CLUSTERCTL_LAUNCH
+mine=CLUSTERCTL_PROGRAM=$CLUSTERCTL_LAUNCH.$RANK.
+env "$mine" "$@" </dev/null &
+child=$! ended=
+trap 'ended=yes; kill -TERM $child' TERM
+wait $child 2>/dev/null
+code=$?
+# A child that the program left holds the output open, and the launcher would wait for it.
+# shellcheck disable=SC2013
+for pid in $(grep -Fla "$mine" /proc/[0-9]*/environ 2>/dev/null | sed 's,/proc/\([0-9]*\)/.*,\1,'); do
+  name=$(cat "/proc/$pid/comm" 2>/dev/null) && kill -KILL "$pid" 2>/dev/null &&
+    printf '\nprogram_rank: rank %s left %s (pid %s)\n' "$RANK" "$name" "$pid" >&2
+done
+# A rank that the launcher ends is not the first that failed.
+[ $code -eq 0 ] || [ -n "$ended" ] ||
+  printf '\nprogram_rank: rank %s on %s exited with status %s\n' "$RANK" "$(uname -n)" "$code" >&2
+exit $code

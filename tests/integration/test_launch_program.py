@@ -1,0 +1,160 @@
+"""``clusterctl launch`` of a user's program on real sshd nodes: every launcher, failures, and what is left."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from launcher_nodes import LAUNCHERS, NAMES, inventory, ready
+from typed_page import Reader, path_with
+
+TRAIN = """\
+if [ "$1" = killed ] && [ "$RANK" = 2 ]; then kill -KILL $$; fi
+if [ "$1" = stopped ]; then echo up; [ "$RANK" != 2 ] || kill -STOP $$; sleep 100; fi
+if [ "$1" = one ] && [ "$RANK" = 1 ]; then printf 'no line end'; exit 1; fi
+if [ "$1" = tty ]; then stty size; exit 1; fi
+if [ "$1" = child ]; then (exec >/dev/null 2>&1; exec sleep 1000) & mkdir "$0.d"; chmod 0 "$0.d"; fi
+[ "${#CLUSTERCTL_LAUNCH}" = 16 ] || exit 9
+echo "rank $RANK of $WORLD_SIZE local $LOCAL_RANK by ${MASTER_ADDR:+address}:${MASTER_PORT:+port} in ${PWD##*/}"
+for word; do echo "<$word>"; done
+echo "samples/s: $((RANK + 1))00"
+"""
+WORDS = ("", "a  b", "$HOME", '"', "it's", ":", "\\:", "*", "ü", "-np")
+"""Arguments that a shell or a launcher could change."""
+
+
+@pytest.fixture
+def code(tmp_path):
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "train.sh").write_text(TRAIN)
+    return folder
+
+
+def launched(run_clusterctl, farm, tmp_path, path, *arguments):
+    """Run ``launch``; return how it ended, its document, and the run folder. Nothing is left on the nodes."""
+    done = run_clusterctl("launch", path, "--json", *arguments, env=farm.env)
+    assert done.stdout, done.stderr
+    document = json.loads(done.stdout)
+    folder = tmp_path / "runs" / document["run"]
+    tokens = set(re.findall(r"/tmp/clusterctl-[0-9a-f]{16}", (folder / "launch.json").read_text()))
+    assert [token for token in tokens if Path(token).exists()] == []
+    for process in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            said = process.read_bytes()
+        except OSError:
+            continue
+        assert not any(f"CLUSTERCTL_PROGRAM={Path(t).name[11:]}".encode() in said for t in tokens), process
+    return done, document, folder
+
+
+def only_fault(document):
+    (fault,) = document["proof"]["failures"]
+    return fault
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_a_program_runs_by_every_launcher_and_a_killed_rank_is_named(
+    request, run_clusterctl, sshd_farm, tmp_path, code, tier_unavailable, name
+):
+    _, settings = ready(request, name, tier_unavailable)
+    # The test's Slurm has two nodes.
+    slots = (2, 2) if name == "srun" else (1, 1, 1, 1)
+    farm = sshd_farm(len(slots))
+    path = inventory(farm, tmp_path, settings, slots)
+    common = ("--launcher", NAMES[name], "--bring", code, "--rate", r"samples/s: (\d+)", "--rate-per-rank")
+    done, document, folder = launched(
+        run_clusterctl, farm, tmp_path, path, *common, "--", "sh", "train.sh", "fine", *WORDS
+    )
+    assert (done.returncode, document["status"]) == (0, "ok"), done.stderr
+    assert (document["benchmark"], document["launcher"]) == ("train.sh", NAMES[name])
+    (variant,) = document["variants"]
+    assert [point["samples_per_s"]["median"] for point in variant["points"]] == [1000.0]
+    assert variant["points"][0]["sample"] == "sample"
+    assert [(wall["np"], wall["nodes"]) for wall in variant["walls"]] == [(4, len(slots))]
+    nodes = [f"node{number:02d}" for number, count in enumerate(slots, 1) for _ in range(count)]
+    assert [rank["host"] for rank in document["proof"]["ranks"]] == nodes
+    for rank, node in enumerate(nodes):
+        said = (folder / "logs" / f"rank-{rank}.log").read_text().splitlines()
+        local = nodes[:rank].count(node)
+        assert f"rank {rank} of 4 local {local} by address:port in brought" in said, said
+        assert [line for line in said if line.startswith("<")] == [f"<{word}>" for word in ("fine", *WORDS)]
+    assert "Ran train.sh with 4 ranks" in done.stderr
+
+    done, document, _ = launched(
+        run_clusterctl, farm, tmp_path, path, *common, "--", "sh", "train.sh", "killed"
+    )
+    assert done.returncode == 10, done.stderr
+    fault = only_fault(document)
+    assert (fault["kind"], fault["rank"], fault["node"]) == ("rank-died", 2, nodes[2])
+    assert fault["message"].startswith(f"rank 2 on {nodes[2]} died of signal 9 (kill) after ")
+
+
+def test_what_a_program_does_wrong_is_named(run_clusterctl, sshd_farm, tmp_path, code):
+    """Through Open MPI, on four nodes: each failure names its rank or its node, and nothing is left."""
+    farm = sshd_farm(4)
+    path = inventory(farm, tmp_path, {}, (1, 1, 1, 1))
+
+    def run(*words, options=(), np="4"):
+        bring = ("--bring", code)
+        return launched(run_clusterctl, farm, tmp_path, path, "-np", np, *bring, *options, "--", *words)
+
+    done, document, _ = run("sh", "train.sh", "stopped", options=("--timeout", "5"))
+    fault = only_fault(document)
+    assert (done.returncode, fault["kind"], fault["rank"], fault["node"]) == (10, "deadline", 2, "node03")
+    assert re.search(
+        r"rank 2 on node03 \(pid \d+\) is stopped, and wrote nothing for \d+ s", fault["message"]
+    )
+
+    # 0 on the other ranks, which end at the same moment: Open MPI names no rank.
+    done, document, _ = run("sh", "train.sh", "one")
+    assert only_fault(document)["message"].startswith("rank 1 on node02 ended with status 1 after "), (
+        done.stderr
+    )
+
+    done, document, _ = run("sh", "train.sh", "tty", np="1")
+    assert (done.returncode, only_fault(document)["rank"]) == (10, 0)
+    assert only_fault(document)["hint"].startswith("a rank has no terminal"), document
+
+    done, document, _ = run("sh", "train.sh", "child", np="2")
+    assert (done.returncode, document["status"]) == (0, "ok"), done.stderr
+    assert re.search(
+        r"note: train.sh left processes, which were ended: sleep \(pid \d+\) of rank 1 on node02", done.stderr
+    )
+    assert document["variants"][0]["points"] == []
+
+    done, document, _ = run("no-such-program")
+    assert (done.returncode, only_fault(document)["kind"]) == (10, "missing-program")
+    assert only_fault(document)["message"] == "node[01-04]: no-such-program not found"
+    (code / "here").symlink_to(os.devnull)
+    done = run_clusterctl("launch", path, "--bring", code, "--", "sh", "train.sh", env=farm.env)
+    assert done.returncode == 2
+    assert "the link here leads out of the directory, to /dev/null" in done.stderr
+
+
+GUIDE = Path(__file__).parents[2] / "docs/guides/launch.md"
+# What the guide calls the programs of the vendors: their arguments and variables in, and the line that they print out.
+BENCHMARK = """\
+import os, sys
+assert sys.argv[1:] == ["--model", "resnet50", "--batch-size=256"]
+if os.environ["RANK"] == "0":
+    print(f"Total img/sec on {os.environ['WORLD_SIZE']} GPU(s): 406.0 +-1.2")
+"""
+PRETRAINING = """\
+[ "$NPROC_PER_NODE $PHASE $BATCH_SIZE $BACKEND $WORLD_SIZE $LOCAL_RANK" = "8 1 384 accl 2 0" ] && [ "$MASTER_ADDR" ]
+"""
+
+
+def test_the_guide_is_what_happens(sshd_farm, tmp_path):
+    """Typed at a terminal, command by command, on two nodes with two ranks each."""
+    farm = sshd_farm(2)
+    inventory(farm, tmp_path, {}, (2, 2))
+    code = tmp_path / "code"
+    code.mkdir()
+    page = GUIDE.read_text()
+    (train,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (code / "train.py").write_text(train)
+    (code / "pytorch_synthetic_benchmark.py").write_text(BENCHMARK)
+    (code / "run_pretraining.sh").write_text(PRETRAINING)
+    Reader(tmp_path, {**farm.env, "PATH": path_with()}).follows(GUIDE)
