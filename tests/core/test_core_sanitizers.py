@@ -24,6 +24,7 @@ CASES = (
     "cuda-tuning",
     "failures",
     "fuzz",
+    "rdma",
     "registered-memory",
     "rendezvous",
     "seals",

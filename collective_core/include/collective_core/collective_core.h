@@ -123,7 +123,7 @@ typedef struct cc_peer_info {
   uint64_t payload_bytes_received; /* by this rank from it */
   char host[CC_HOST_BYTES];        /* its host name */
   char address[CC_ADDRESS_BYTES];  /* its TCP address, numeric */
-  char transport[16];              /* between this rank and it: "self", "shm" or "tcp" */
+  char transport[16];              /* between this rank and it: "self", "shm", "tcp", "rdma" */
 } cc_peer_info;
 
 /* Operations as cc_comm_stats and cc_comm_trace number them. */

@@ -271,6 +271,27 @@ VARIABLES: tuple[Variable, ...] = (
         "the areas above", _LIBRARY,
     ),
     Variable(
+        "CCORE_NET", Kind.CHOICE, "tcp",
+        "what ranks without common memory use; `rdma`: InfiniBand or RoCE, else the start fails; `auto`: RDMA if it "
+        "has moved bytes between all of them, else TCP with a warning; rank 0's value counts for all",
+        _LIBRARY, (), ("tcp", "rdma", "auto"),
+    ),
+    Variable(
+        "CCORE_RDMA_DEVICE", Kind.TEXT, "the port with this rank's address, else by local rank",
+        "the RDMA device, with a port if needed: `mlx5_0:1`", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_RDMA_GID_INDEX", Kind.COUNT, "-1",
+        "the entry of the port's GID table; -1: the RoCE v2 GID with this rank's address, else with any", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_RDMA_TRAFFIC_CLASS", Kind.COUNT, "106", "the traffic class of RoCE packets: 4 times the DSCP, and ECN",
+        _LIBRARY,
+    ),
+    Variable(
+        "CCORE_IBVERBS_LIBRARY", Kind.TEXT, "libibverbs.so.1", "the library that RDMA is used by", _LIBRARY,
+    ),
+    Variable(
         "CCORE_TCP_STREAMS", Kind.COUNT, "0",
         "connections between two ranks, to 16, see below; 0: as many as pay; rank 0's value counts for all", _LIBRARY,
     ),

@@ -29,6 +29,7 @@ Card card_of(const Settings& settings, const std::vector<Address>& rails, bool l
   put(card.host, host_name());
   put(card.boot, boot_id());
   put(card.node, node_key(settings.node_id, card.host, card.boot));
+  card.net = settings.net;
   card.overrides = settings.overrides;
   card.tuner = settings.tuner;
   card.linked = linked ? 1 : 0;

@@ -27,6 +27,7 @@ struct Card {
   int32_t linked = 0;  // this rank has a matrix of links
   CpuSet cpus;  // that this process may use
   StreamWish streams;
+  Net net = Net::tcp;
   char host[CC_HOST_BYTES] = {};
   char boot[64] = {};
   char node[CC_HOST_BYTES + 64] = {};

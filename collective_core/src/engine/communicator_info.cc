@@ -36,14 +36,16 @@ std::string Communicator::summary() const {
   int nodes = 0;
   int shm = 0;
   int tcp = 0;
+  int rdma = 0;
   for (size_t rank = 0; rank < connections_.peers.size(); ++rank) {
     nodes = std::max(nodes, connections_.peers[rank].place.node + 1);
     const auto& link = connections_.links[rank];
-    if (link) ++(link->fd() >= 0 ? tcp : shm);
+    if (link) ++(link->fd() < 0 ? shm : std::strcmp(link->name(), "rdma") == 0 ? rdma : tcp);
   }
   const std::string& obstacle = connections_.cross_memory_obstacle;
-  return format("%d ranks on %d nodes, transport shm to %d, tcp to %d, cma %s", size(), nodes, shm, tcp,
-                obstacle.empty() ? "in use" : ("not used: " + obstacle).c_str());
+  const std::string by_rdma = rdma == 0 ? "" : format(", rdma to %d by %s", rdma, connections_.rdma.c_str());
+  return format("%d ranks on %d nodes, transport shm to %d, tcp to %d%s, cma %s", size(), nodes, shm, tcp,
+                by_rdma.c_str(), obstacle.empty() ? "in use" : ("not used: " + obstacle).c_str());
 }
 
 }  // namespace ccore

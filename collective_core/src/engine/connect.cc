@@ -10,6 +10,7 @@
 #include "engine/cards.h"
 #include "engine/cross_memory_probe.h"
 #include "engine/failure.h"
+#include "engine/rdma_mesh.h"
 #include "rendezvous/client.h"
 #include "rendezvous/mesh.h"
 #include "rendezvous/reception.h"
@@ -78,6 +79,7 @@ class Connector {
     result_.overrides = cards_[0].overrides;
     result_.tuner = cards_[0].tuner;
     result_.streams = cards_[0].streams;
+    result_.net = cards_[0].net;
     if (!(result_.overrides == card.overrides) || std::memcmp(&result_.tuner, &card.tuner, sizeof card.tuner) != 0) {
       log(LogLevel::warn, "rank %d was given other settings for the choice of algorithms than rank 0, whose hold",
           rank_);
@@ -202,10 +204,13 @@ class Connector {
     warn_of_other_wishes();
     Mesh mesh = mesh_of(plan);
     result_.control = std::move(mesh.control);
+    std::vector<std::unique_ptr<Link>> rdma = rdma_links(plan, mesh);
     const int64_t seed = settings_.fault_seed;
     for (size_t peer = 0; peer < cards_.size(); ++peer) {
       std::unique_ptr<Link> link;
-      if (!mesh.data[peer].empty()) {
+      if (!rdma.empty() && rdma[peer]) {
+        link = std::move(rdma[peer]);
+      } else if (!mesh.data[peer].empty()) {
         link = tcp_link(std::move(mesh.data[peer]), peer);
       } else if (peer != own()) {
         link = std::make_unique<ShmLink>(*result_.segment, result_.peers[own()].place.local_rank,
@@ -217,6 +222,27 @@ class Connector {
       }
       result_.links.push_back(std::move(link));
     }
+  }
+
+  // By rank; empty where TCP is used. All ranks decide alike.
+  std::vector<std::unique_ptr<Link>> rdma_links(const MeshPlan& plan, const Mesh& mesh) {
+    if (result_.net == Net::tcp) return {};
+    RdmaPlan wanted;
+    wanted.rank = rank_;
+    wanted.local_rank = result_.peers[own()].place.local_rank;
+    wanted.own = rails_.front();
+    wanted.wish = settings_.rdma;
+    wanted.names = plan.names;
+    RdmaMesh made = connect_rdma(&client_, wanted, mesh.data);
+    if (!made.obstacle.empty() && result_.net == Net::rdma) {
+      throw Error(CC_ERROR_INVALID_USAGE, "CCORE_NET=rdma, but RDMA cannot be used by " + made.obstacle);
+    }
+    if (!made.obstacle.empty() && rank_ == 0) {
+      log(LogLevel::warn, "TCP between nodes instead of RDMA, which cannot be used by %s", made.obstacle.c_str());
+    }
+    result_.rdma = std::move(made.device);
+    result_.rdma_obstacle = std::move(made.obstacle);
+    return std::move(made.links);
   }
 
   Mesh mesh_of(const MeshPlan& plan) {

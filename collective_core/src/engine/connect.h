@@ -37,6 +37,9 @@ struct Connections {
   std::optional<LinkMatrix> link_matrix;  // of rank 0
   TunerSettings tuner;  // of rank 0
   StreamWish streams;   // of rank 0
+  Net net = Net::tcp;   // of rank 0
+  std::string rdma;     // the device that this rank uses, in words; empty: none
+  std::string rdma_obstacle;  // why RDMA was wished for and is not used
 };
 
 Connections connect_ranks(const UniqueId& id, int rank, int nranks, const Settings& settings);

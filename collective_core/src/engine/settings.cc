@@ -23,6 +23,14 @@ cc_transport transport_from_env() {
   throw Error(CC_ERROR_INVALID_ARGUMENT, "CCORE_TRANSPORT=" + text + ": expected auto, shm or tcp");
 }
 
+Net net_from_env() {
+  const std::string text = env_text("CCORE_NET");
+  if (text.empty() || text == "tcp") return Net::tcp;
+  if (text == "rdma") return Net::rdma;
+  if (text == "auto") return Net::best;
+  throw Error(CC_ERROR_INVALID_ARGUMENT, "CCORE_NET=" + text + ": expected tcp, rdma or auto");
+}
+
 Settings settings_from_env() {
   Settings settings;
   settings.timeout_ms = env_seconds_as_ms("CCORE_TIMEOUT_S", 300000);
@@ -35,6 +43,8 @@ Settings settings_from_env() {
   settings.link_matrix_path = env_text("CCORE_LINK_MATRIX");
   settings.tuner = tuner_settings_from_env();
   settings.streams = stream_wish_from_env();
+  settings.net = net_from_env();
+  settings.rdma = rdma_wish_from_env();
   settings.fault_seed = env_integer("CCORE_FAULT_SEED", 0, 0, INT64_MAX);
   // Links that move bytes in random pieces say nothing of the machine.
   if (settings.fault_seed != 0) settings.tuner.measure = 0;

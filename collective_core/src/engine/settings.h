@@ -9,10 +9,14 @@
 #include "collective_core/collective_core.h"
 #include "collectives/choose.h"
 #include "topology/link_matrix.h"
+#include "transport/rdma/device.h"
 #include "transport/tcp/stream_settings.h"
 #include "tuner/settings.h"
 
 namespace ccore {
+
+// What goes between nodes: TCP; RDMA, or an error; RDMA where it has moved bytes between all ranks, else TCP.
+enum class Net : int32_t { tcp = 0, rdma = 1, best = 2 };
 
 // cc_config with the environment and the defaults filled in.
 struct Settings {
@@ -27,6 +31,8 @@ struct Settings {
   std::optional<LinkMatrix> link_matrix;  // of a part of a communicator: instead of the file
   TunerSettings tuner;
   StreamWish streams;
+  Net net = Net::tcp;
+  RdmaWish rdma;
   int64_t fault_seed = 0;  // 0: no faults are injected
   int64_t ring_bytes = 0;  // of shared memory, per pair and direction
   int64_t slot_bytes = 0;  // of shared memory, per rank; 0: no arena

@@ -74,6 +74,12 @@ ToldSetting cross_memory_text(const std::string& obstacle) {
   return {"1", std::string(env_text("CCORE_CMA").empty() ? "default" : "environment") + ", in use"};
 }
 
+ToldSetting net_text(const Connections& connections) {
+  if (!connections.rdma_obstacle.empty()) return {"tcp", "RDMA is not used: " + connections.rdma_obstacle};
+  if (!connections.rdma.empty()) return {"rdma", "of rank 0, proven over " + connections.rdma};
+  return {connections.net == Net::tcp ? "tcp" : "rdma", kFromRank0};
+}
+
 std::string transport_text(cc_transport transport) {
   if (transport == CC_TRANSPORT_SHM) return "shm";
   return transport == CC_TRANSPORT_TCP ? "tcp" : "auto";
@@ -83,6 +89,7 @@ std::string transport_text(cc_transport transport) {
 
 ToldSettings told_settings(int rank, const Settings& settings, const Connections& connections) {
   ToldSettings told = rank == 0 ? ToldSettings() : of_rank_0(connections);
+  told["CCORE_NET"] = net_text(connections);
   told["CCORE_CMA"] = cross_memory_text(connections.cross_memory_obstacle);
   for (const std::string& name : settings.given) {
     ToldSetting& setting = told[name];

@@ -30,6 +30,7 @@ CaseTable case_table() {
       {"packing", packing},
       {"perf-check", perf_check},
       {"receive-any", receive_any},
+      {"rdma", rdma},
       {"recorder", recorder},
       {"reduction", reduction},
       {"registered-memory", registered_memory},

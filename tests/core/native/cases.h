@@ -34,6 +34,7 @@ void cuda_tuning();
 void siblings();
 void siblings_failures();
 void registered_memory();
+void rdma();
 void rendezvous();
 void strangers();  // a part of rendezvous
 void failures();

@@ -11,6 +11,7 @@ CaseTable case_table() {
                  {"cuda-tuning", cuda_tuning},
                  {"failures", failures},
                  {"fuzz", fuzz},
+                 {"rdma", rdma},
                  {"registered-memory", registered_memory},
                  {"rendezvous", rendezvous},
                  {"seals", seals},

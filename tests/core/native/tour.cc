@@ -206,6 +206,11 @@ void tour() {
     const Variable streams("CCORE_TCP_STREAMS", "3");
     visit("tcp", 2);
   }
+  {
+    const Variable library("CCORE_IBVERBS_LIBRARY", CCORE_STAND_IN_VERBS);
+    const Variable net("CCORE_NET", "rdma");
+    visit("tcp", 3);
+  }
   const Variable tuned("CCORE_AUTOTUNE", "1");
   const Variable warm_up("CCORE_AUTOTUNE_WARMUP_CALLS", "1");
   visit("cyclic", 3);

@@ -1,0 +1,76 @@
+// One port of an RDMA device: chosen, opened and watched for as long as a communicator uses it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "common/unique_fd.h"
+#include "transport/rdma/verbs.h"
+#include "transport/tcp/socket.h"
+
+namespace ccore {
+
+// What a user asks for; empty and -1: the rule of open().
+struct RdmaWish {
+  std::string device;  // "mlx5_0" or "mlx5_0:1"
+  int gid_index = -1;
+  int traffic_class = 106;  // of RoCE packets: DSCP 26, and ECN-capable
+};
+RdmaWish rdma_wish_from_env();
+
+class RdmaDevice {
+ public:
+  // own: the address at which the other nodes reach this rank; the RoCE port that has it is the first choice. Without
+  // such a port, the active ports are dealt out by local_rank. Throws CC_ERROR_SYSTEM with what each port lacks.
+  static std::unique_ptr<RdmaDevice> open(const RdmaWish& wish, const Address& own, int local_rank);
+  ~RdmaDevice();
+  RdmaDevice(const RdmaDevice&) = delete;
+  RdmaDevice& operator=(const RdmaDevice&) = delete;
+
+  const Verbs& verbs() const { return *verbs_; }
+  ibv::Context* context() const { return context_; }
+  ibv::Pd* pd() const { return pd_; }
+  uint8_t port() const { return port_; }
+  const ibv::PortAttr& attributes() const { return attributes_; }
+  bool ethernet() const { return attributes_.link_layer == ibv::kLinkEthernet; }
+  const ibv::Gid& gid() const { return gid_; }
+  uint8_t gid_index() const { return gid_index_; }
+  uint8_t traffic_class() const { return traffic_class_; }
+  // "mlx5_0 port 1, GID 3 (10.0.0.1)".
+  std::string text() const;
+  // What the device has reported since it was opened, such as the loss of its port: ", after ...". Else empty.
+  std::string news() const;
+  // Whether it reported an event after which nothing moves any more.
+  bool dead() const { return dead_.load(std::memory_order_acquire); }
+
+ private:
+  RdmaDevice(const Verbs* verbs, ibv::Device* device);
+  // Throws CC_ERROR_SYSTEM with what the port lacks.
+  void take_port(uint8_t port, const RdmaWish& wish, const Address& own);
+  void start();
+  void watch();
+
+  const Verbs* verbs_;
+  std::string name_;
+  ibv::Context* context_ = nullptr;
+  ibv::Pd* pd_ = nullptr;
+  uint8_t port_ = 1;
+  ibv::PortAttr attributes_{};
+  ibv::Gid gid_{};
+  uint8_t gid_index_ = 0;
+  uint8_t traffic_class_ = 0;
+  bool has_own_address_ = false;
+  UniqueFd stop_;
+  std::thread watcher_;
+  std::atomic<bool> dead_{false};
+  mutable std::mutex mutex_;
+  std::string news_;
+};
+
+// "10.0.0.1" of a GID that holds an IPv4 address, else its sixteen bytes.
+std::string text_of_gid(const ibv::Gid& gid);
+
+}  // namespace ccore

@@ -1,0 +1,354 @@
+// A small libibverbs among the threads of one process, for tests: one RoCE device, reliable queue pairs, writes with
+// immediate. It checks every key and address as a device would, and fails on demand.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "transport/rdma/verbs_abi.h"
+#include "verbs_stand_in.h"
+
+namespace ibv = ccore::ibv;
+
+namespace {
+
+struct Completions : ibv::Cq {
+  std::deque<ibv::Wc> queue;
+  bool armed = false;
+};
+
+struct Pair : ibv::Qp {
+  uint32_t peer = 0;
+  uint32_t receives = 0;
+  uint32_t most_inline = 0;
+};
+
+struct Open : ibv::Context {
+  std::deque<ibv::AsyncEvent> events;
+};
+
+std::mutex mutex;  // guards all of it, memory that is written too
+test::VerbsFaults faults;
+std::map<uint32_t, Pair*> pairs;
+std::map<uint32_t, ibv::Mr*> regions;
+std::map<uint32_t, int> rights;
+std::set<Open*> contexts;
+ibv::Device device_named(const char* name, ibv::TransportType type) {
+  ibv::Device made{};
+  std::strncpy(made.name, name, sizeof made.name - 1);
+  made.transport_type = type;
+  return made;
+}
+ibv::Device roce = device_named("rxe0", ibv::kTransportInfiniband);
+ibv::Device iwarp = device_named("siw0", ibv::kTransportIwarp);
+uint32_t next_number = 1;
+int missed = 0;
+
+void signal(int fd) {
+  const uint64_t one = 1;
+  static_cast<void>(!write(fd, &one, sizeof one));
+}
+
+void complete(ibv::Cq* cq, const ibv::Wc& completion) {
+  auto* to = static_cast<Completions*>(cq);
+  to->queue.push_back(completion);
+  if (!to->armed) return;
+  to->armed = false;
+  signal(to->channel->fd);
+}
+
+ibv::Mr* region_of(uint32_t key, uint64_t address, uint64_t length) {
+  const auto found = regions.find(key);
+  if (found == regions.end()) return nullptr;
+  const auto begin = reinterpret_cast<uint64_t>(found->second->addr);
+  return address >= begin && address + length <= begin + found->second->length ? found->second : nullptr;
+}
+
+// The status that a device would report.
+int carry_out(Pair* from, const ibv::SendWr& work) {
+  if (faults.fail_send > 0 && --faults.fail_send == 0) return faults.status;
+  if (faults.port_down) return ibv::kWcRetriesExceeded;
+  if (faults.silent) return 0;
+  const auto found = pairs.find(from->peer);
+  if (found == pairs.end()) return ibv::kWcRetriesExceeded;
+  Pair* to = found->second;
+  if (to->state != ibv::kQpReadyToReceive && to->state != ibv::kQpReadyToSend) return ibv::kWcRetriesExceeded;
+  uint32_t length = 0;
+  if (work.num_sge == 1) {
+    const ibv::Sge& piece = work.sg_list[0];
+    length = piece.length;
+    const bool inlined = (work.send_flags & ibv::kSendInline) != 0;
+    if (!inlined && !region_of(piece.lkey, piece.addr, length)) return 4;  // IBV_WC_LOC_PROT_ERR
+    if (!region_of(work.wr.rdma.rkey, work.wr.rdma.remote_addr, length) ||
+        (rights[work.wr.rdma.rkey] & ibv::kAccessRemoteWrite) == 0) {
+      return ibv::kWcRemoteAccess;
+    }
+  }
+  const bool immediate = work.opcode == ibv::kWriteWithImmediate;
+  if (immediate && to->receives == 0) {
+    ++missed;
+    return ibv::kWcReceiverNotReady;
+  }
+  if (length > 0) {
+    std::memcpy(reinterpret_cast<void*>(work.wr.rdma.remote_addr), reinterpret_cast<const void*>(work.sg_list[0].addr),
+                length);
+  }
+  if (!immediate) return 0;
+  --to->receives;
+  ibv::Wc arrived{};
+  arrived.opcode = ibv::kWcReceive + 1;  // IBV_WC_RECV_RDMA_WITH_IMM
+  arrived.byte_len = length;
+  arrived.imm_data = work.imm_data;
+  arrived.qp_num = to->qp_num;
+  complete(to->recv_cq, arrived);
+  return 0;
+}
+
+int post_send(ibv::Qp* qp, ibv::SendWr* work, ibv::SendWr** bad) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto* pair = static_cast<Pair*>(qp);
+  for (; work; work = work->next) {
+    const bool inlined = (work->send_flags & ibv::kSendInline) != 0;
+    if (inlined && work->num_sge == 1 && work->sg_list[0].length > pair->most_inline) {
+      *bad = work;
+      return EINVAL;
+    }
+    ibv::Wc done{};
+    done.wr_id = work->wr_id;
+    done.opcode = 1;  // IBV_WC_RDMA_WRITE
+    done.qp_num = qp->qp_num;
+    done.status = pair->state == ibv::kQpError ? static_cast<int>(ibv::kWcFlushed) : carry_out(pair, *work);
+    if (done.status != 0) pair->state = ibv::kQpError;
+    if (done.status != 0 || (work->send_flags & ibv::kSendSignaled) != 0) complete(qp->send_cq, done);
+  }
+  return 0;
+}
+
+int post_recv(ibv::Qp* qp, ibv::RecvWr* work, ibv::RecvWr**) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  for (; work; work = work->next) ++static_cast<Pair*>(qp)->receives;
+  return 0;
+}
+
+int poll_cq(ibv::Cq* cq, int most, ibv::Wc* completions) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto& queue = static_cast<Completions*>(cq)->queue;
+  int count = 0;
+  for (; count < most && !queue.empty(); ++count) {
+    completions[count] = queue.front();
+    queue.pop_front();
+  }
+  return count;
+}
+
+int req_notify_cq(ibv::Cq* cq, int) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  static_cast<Completions*>(cq)->armed = true;
+  return 0;
+}
+
+void set_faults(const test::VerbsFaults* wanted) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const bool was_down = faults.port_down;
+  faults = wanted ? *wanted : test::VerbsFaults();
+  if (!faults.port_down || was_down) return;
+  for (Open* context : contexts) {
+    ibv::AsyncEvent event{};
+    event.element.port_num = 1;
+    event.event_type = ibv::kEventPortError;
+    context->events.push_back(event);
+    signal(context->async_fd);
+  }
+}
+
+template <typename Call>
+int counted(const Call& call) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return static_cast<int>(call());
+}
+
+}  // namespace
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+EXPORTED const test::VerbsControl stand_in_control = {set_faults, [] { return counted([] { return regions.size(); }); },
+                                                      [] { return counted([] { return pairs.size(); }); },
+                                                      [] { return counted([] { return missed; }); }};
+
+EXPORTED ibv::Device** ibv_get_device_list(int* count) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  *count = faults.no_device ? 0 : 1;
+  return new ibv::Device*[2]{faults.iwarp ? &iwarp : &roce, nullptr};
+}
+EXPORTED void ibv_free_device_list(ibv::Device** list) { delete[] list; }
+EXPORTED ibv::Context* ibv_open_device(ibv::Device* opened) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto* context = new Open();
+  context->device = opened;
+  context->ops.poll_cq = poll_cq;
+  context->ops.req_notify_cq = req_notify_cq;
+  context->ops.post_send = post_send;
+  context->ops.post_recv = post_recv;
+  context->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+  contexts.insert(context);
+  return context;
+}
+EXPORTED int ibv_close_device(ibv::Context* context) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto* opened = static_cast<Open*>(context);
+  contexts.erase(opened);
+  close(opened->async_fd);
+  delete opened;
+  return 0;
+}
+EXPORTED int ibv_query_port(ibv::Context*, uint8_t port, ibv::PortAttr* attr) {
+  if (port != 1) return EINVAL;
+  const std::lock_guard<std::mutex> lock(mutex);
+  *attr = ibv::PortAttr{};
+  attr->state = faults.port_down ? 1 : static_cast<int>(ibv::kPortActive);
+  attr->active_mtu = faults.mtu;
+  attr->gid_tbl_len = 4;
+  attr->link_layer = ibv::kLinkEthernet;
+  return 0;
+}
+// As Linux fills a table: link-local and IPv4, each by RoCE v1 and v2.
+EXPORTED int _ibv_query_gid_ex(ibv::Context*, uint32_t, uint32_t index, ibv::GidEntry* entry, uint32_t, size_t) {
+  if (index > 3) return ENODATA;
+  *entry = ibv::GidEntry{};
+  entry->gid_type = index % 2 == 0 ? ibv::kGidRoceV1 : ibv::kGidRoceV2;
+  if (index < 2) {
+    entry->gid.raw[0] = 0xfe;
+    entry->gid.raw[1] = 0x80;
+    entry->gid.raw[15] = 1;
+  } else {
+    const uint8_t address[6] = {0xff, 0xff, 127, 0, 0, 1};
+    std::memcpy(entry->gid.raw + 10, address, sizeof address);
+  }
+  return 0;
+}
+EXPORTED ibv::Pd* ibv_alloc_pd(ibv::Context* context) { return new ibv::Pd{context, 0}; }
+EXPORTED int ibv_dealloc_pd(ibv::Pd* pd) {
+  delete pd;
+  return 0;
+}
+EXPORTED ibv::Mr* ibv_reg_mr(ibv::Pd* pd, void* address, size_t length, int access) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (faults.fail_registration > 0 && --faults.fail_registration == 0) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  const uint32_t key = next_number++ * 2654435761U;
+  auto* region = new ibv::Mr{pd->context, pd, address, length, 0, key, key};
+  regions[key] = region;
+  rights[key] = access;
+  return region;
+}
+EXPORTED int ibv_dereg_mr(ibv::Mr* region) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  regions.erase(region->rkey);
+  rights.erase(region->rkey);
+  delete region;
+  return 0;
+}
+EXPORTED ibv::CompChannel* ibv_create_comp_channel(ibv::Context* context) {
+  return new ibv::CompChannel{context, eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC), 0};
+}
+EXPORTED int ibv_destroy_comp_channel(ibv::CompChannel* channel) {
+  close(channel->fd);
+  delete channel;
+  return 0;
+}
+EXPORTED ibv::Cq* ibv_create_cq(ibv::Context* context, int, void*, ibv::CompChannel* channel, int) {
+  auto* cq = new Completions();
+  cq->context = context;
+  cq->channel = channel;
+  return cq;
+}
+EXPORTED int ibv_destroy_cq(ibv::Cq* cq) {
+  delete static_cast<Completions*>(cq);
+  return 0;
+}
+EXPORTED int ibv_get_cq_event(ibv::CompChannel* channel, ibv::Cq**, void**) {
+  uint64_t one = 0;
+  return read(channel->fd, &one, sizeof one) == sizeof one ? 0 : -1;
+}
+EXPORTED void ibv_ack_cq_events(ibv::Cq*, unsigned) {}
+EXPORTED ibv::Qp* ibv_create_qp(ibv::Pd* pd, ibv::QpInitAttr* attr) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (faults.refuse_inline && attr->cap.max_inline_data > 0) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  auto* pair = new Pair();
+  pair->context = pd->context;
+  pair->send_cq = attr->send_cq;
+  pair->recv_cq = attr->recv_cq;
+  pair->most_inline = attr->cap.max_inline_data;
+  pair->qp_num = next_number++;
+  pairs[pair->qp_num] = pair;
+  return pair;
+}
+EXPORTED int ibv_modify_qp(ibv::Qp* qp, ibv::QpAttr* attr, int) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (attr->qp_state == ibv::kQpReadyToReceive) {
+    if (faults.unreachable) return ETIMEDOUT;
+    static_cast<Pair*>(qp)->peer = attr->dest_qp_num;
+  }
+  qp->state = attr->qp_state;
+  return 0;
+}
+EXPORTED int ibv_destroy_qp(ibv::Qp* qp) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  pairs.erase(qp->qp_num);
+  delete static_cast<Pair*>(qp);
+  return 0;
+}
+EXPORTED int ibv_get_async_event(ibv::Context* context, ibv::AsyncEvent* event) {
+  uint64_t one = 0;
+  if (read(context->async_fd, &one, sizeof one) != sizeof one) return -1;
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto& events = static_cast<Open*>(context)->events;
+  *event = events.front();
+  events.pop_front();
+  return 0;
+}
+EXPORTED void ibv_ack_async_event(ibv::AsyncEvent*) {}
+EXPORTED const char* ibv_wc_status_str(int status) {
+  static const char* const kTexts[] = {"success",
+                                       "local length error",
+                                       "local QP operation error",
+                                       "local EE context operation error",
+                                       "local protection error",
+                                       "Work Request Flushed Error",
+                                       "memory bind operation error",
+                                       "bad response error",
+                                       "local access error",
+                                       "remote invalid request error",
+                                       "remote access error",
+                                       "remote operation error",
+                                       "transport retry counter exceeded",
+                                       "RNR retry counter exceeded",
+                                       "local RDD violation error",
+                                       "remote invalid RD request",
+                                       "aborted error",
+                                       "invalid EE context number",
+                                       "invalid EE context state",
+                                       "fatal error",
+                                       "response timeout error",
+                                       "general error"};
+  return status >= 0 && status < 22 ? kTexts[status] : "unknown";
+}
+EXPORTED const char* ibv_event_type_str(int event) {
+  return event == ibv::kEventPortError     ? "port error"
+         : event == ibv::kEventDeviceFatal ? "local catastrophic error"
+                                           : "event";
+}

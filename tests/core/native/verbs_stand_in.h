@@ -1,0 +1,27 @@
+// How a test drives verbs_stand_in.cc, which stands in for libibverbs among the threads of one process.
+#pragma once
+
+namespace test {
+
+struct VerbsFaults {
+  int fail_registration = 0;  // the n-th from now on, with ENOMEM
+  int fail_send = 0;          // the n-th from now on completes with `status`
+  int status = 0;             // ibv_wc_status
+  int mtu = 5;                // IBV_MTU_* of the ports
+  bool refuse_inline = false;
+  bool unreachable = false;   // no queue pair becomes ready to receive
+  bool silent = false;        // writes complete, and do not arrive
+  bool iwarp = false;
+  bool no_device = false;
+  bool port_down = false;     // writes end with retries exceeded, after an event
+};
+
+// Exported by the stand-in; null: no faults. What `registered` and `queue_pairs` return is still allocated.
+struct VerbsControl {
+  void (*set)(const VerbsFaults* faults);
+  int (*registered)();
+  int (*queue_pairs)();
+  int (*receives_missed)();  // writes that found no receive
+};
+
+}  // namespace test
