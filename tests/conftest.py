@@ -23,6 +23,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_report_header() -> str:
+    """Say how the same points of long sweeps are tried again."""
+    from soak import SEED
+
+    return f"sweeps: CLUSTERCTL_SWEEP_SEED={SEED}"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Let interrupts through: a shell that starts a test run in the background has them ignored, for children too.
 

@@ -38,10 +38,17 @@ def test_tests_with_real_parts_share_a_worker_with_their_tier(nodeid: str, group
     assert worker_groups.group_of(nodeid) == group
 
 
-def test_a_sample_has_both_ends_and_a_soak_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_has_one_point_of_each_part_and_a_soak_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak, "SOAK", False)
-    assert list(soak.spread(range(1, 82), 9)) == [1, 11, 21, 31, 41, 51, 61, 71, 81]
+    drawn = [list(soak.spread(range(1, 82), 9)) for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    assert [(point - 1) // 9 for point in drawn[0]] == list(range(9))
     assert list(soak.spread(range(3), 9)) == [0, 1, 2]
+    days = set[int]()
+    for day in range(20261201, 20261301):
+        monkeypatch.setattr(soak, "SEED", str(day))
+        days.update(soak.spread(range(1, 82), 9))
+    assert days == set(range(1, 82)), "a hundred days try every point"
     monkeypatch.setattr(soak, "SOAK", True)
     assert list(soak.spread(range(1, 82), 9)) == list(range(1, 82))
 

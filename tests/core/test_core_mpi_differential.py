@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from soak import SOAK
+from soak import spread
 
 PROGRAM = Path(__file__).resolve().parent / "programs" / "mpi_differential.py"
 TRANSPORTS, KINDS, OPS = 3, 10, 5
@@ -19,7 +19,7 @@ COMPRESSED = 3 * 2  # types and operators of top-k: f32, f16, bf16; SUM, AVG
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("size", [2, 3, 4] if SOAK else [3])
+@pytest.mark.parametrize("size", spread([2, 3, 4], 1))
 def test_against_mpi(library: Path, tier_unavailable: Callable[[str], None], size: int) -> None:
     mpirun = shutil.which("mpirun")
     if mpirun is None:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from native_build import FEWER_COMPILERS
-from soak import SOAK
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SANITIZERS = {"asan": "address,undefined", "tsan": "thread"}
@@ -30,8 +29,6 @@ CASES = (
     "seals",
     "tour",
 )
-# One build and the way through every part; `make soak` has all of it.
-TRIED = (SANITIZERS, CASES) if SOAK else (("asan",), ("tour",))
 # GCC 12 keeps vectors misaligned on the stack that ASan fakes, and stops at them: GCC bug 110027.
 OPTIONS = {"ASAN_OPTIONS": "detect_stack_use_after_return=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
 
@@ -51,10 +48,10 @@ def run(
 
 
 # A build of a minute on two idle processors has what others leave (tests/support/worker_groups.py).
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 
-@pytest.fixture(scope="module", params=TRIED[0])
+@pytest.fixture(scope="module", params=SANITIZERS)
 def program(request: pytest.FixtureRequest) -> Path:
     """The small C++ test program, built with one of the sanitizers."""
     folder = REPOSITORY / "build" / f"sanitizer-{request.param}"
@@ -72,7 +69,7 @@ def program(request: pytest.FixtureRequest) -> Path:
     return folder / "native" / "ccore_sanitizer_tests"
 
 
-@pytest.mark.parametrize("case", TRIED[1])
+@pytest.mark.parametrize("case", CASES)
 def test_it_is_clean(program: Path, case: str) -> None:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("CCORE_")}
     done = run((str(program), case), 600, {**clean, **OPTIONS})

@@ -116,7 +116,7 @@ def test_a_healthy_fleet_gets_no_name(locate):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("library", ["ccore", "gloo"] if soak.SOAK else ["ccore"])
+@pytest.mark.parametrize("library", soak.spread(["ccore", "gloo"], 1))
 def test_a_slow_pair_is_a_link_and_names_no_node(locate, fleet, library):
     with bridged_nodes.slow_pair(fleet.nodes[0], fleet.nodes[3], 0, 0.6 * RATE_MBIT, RATE_MBIT):
         done = locate("--json", rails="eth0", library=library)
@@ -140,7 +140,7 @@ def test_a_rank_that_is_killed_is_named(locate, fleet):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("fault", ["rail", "pair"] if soak.SOAK else ["rail"])
+@pytest.mark.parametrize("fault", soak.spread(["rail", "pair"], 1))
 def test_bench_is_doubtful_with_a_slow_rail_or_pair(run_clusterctl, fleet, tmp_path, fault):
     more = (
         {"env": json.dumps({"CCORE_LIBRARY": os.environ["CCORE_LIBRARY"]})}
