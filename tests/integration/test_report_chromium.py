@@ -81,7 +81,8 @@ def judged():
         "below": [below],
     }
     record.document["proof"].update(gpudirect=proof.model_dump(mode="json"), baseline=baseline)
-    return bench_views.page(replace(record, summary=replace(record.summary, status="below-baseline")))
+    summary = record.summary.model_copy(update={"status": "below-baseline"})
+    return bench_views.page(replace(record, summary=summary))
 
 
 def among_neighbours():
