@@ -155,7 +155,7 @@ journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, 
 WORKERS ?= 3
 TIERS ?= tests/integration tests/lab tests/core $(UNIT)
 test: prerequisites checked dev ## Everything but the journeys; of long sweeps a sample, another each day
-	CLUSTERCTL_SWEEP_SEED=$${CLUSTERCTL_SWEEP_SEED:-$$(date -u +%Y%m%d)} $(PYTEST) -n $(WORKERS) --run-again --durations=15 $(TIERS) $(JOURNEYS:%=--ignore=%)
+	SWEEP_SEED=$${SWEEP_SEED:-$$(date -u +%Y%m%d)} $(PYTEST) -n $(WORKERS) --run-again --durations=15 $(TIERS) $(JOURNEYS:%=--ignore=%)
 
 # Only the files with such sweeps, the longest first: each worker would collect thousands of tests to leave them out.
 SOAKS = $(shell grep -rl 'pytest.mark.soak' tests/integration tests/core $(UNIT) --include='test_*.py')

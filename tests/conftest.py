@@ -27,7 +27,7 @@ def pytest_report_header() -> str:
     """Say how the same points of long sweeps are tried again."""
     from soak import SEED
 
-    return f"sweeps: CLUSTERCTL_SWEEP_SEED={SEED}"
+    return f"sweeps: SWEEP_SEED={SEED}"
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,7 +1,7 @@
 """How much of a long sweep is tried: a sample in ``make test``, everything in ``make soak``.
 
 A test with such a sweep is marked ``soak``. It runs in both; the marker is how ``make soak`` finds it. The points of a
-sample are drawn with ``CLUSTERCTL_SWEEP_SEED``, which ``make test`` sets to the day and the head of a run prints.
+sample are drawn with ``SWEEP_SEED``, which ``make test`` sets to the day and the head of a run prints.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 SOAK = os.environ.get("CLUSTERCTL_SOAK") == "1"
-SEED = os.environ.get("CLUSTERCTL_SWEEP_SEED") or "0"
+SEED = os.environ.get("SWEEP_SEED") or "0"
 
 
 def spread(points: Sequence[T], sample: int) -> Sequence[T]:

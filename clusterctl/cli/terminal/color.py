@@ -70,6 +70,8 @@ def painted(line: TonedLine, clean: Callable[[str], str] = str) -> str:
     """Return the line with the colours of its marks; ``clean`` makes text of others harmless before."""
     shown, at = "", 0
     for start, end, tone in line.marks:
+        if tone is Tone.PLAIN:
+            continue
         shown += f"{clean(line.text[at:start])}\x1b[{_COLOURS[tone]}m{clean(line.text[start:end])}\x1b[0m"
         at = end
     return shown + clean(line.text[at:])

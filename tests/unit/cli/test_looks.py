@@ -15,6 +15,7 @@ from clusterctl.views import accept
 def test_each_tone_has_a_colour() -> None:
     for tone in set(Tone) - {Tone.PLAIN}:
         assert re.fullmatch(r"\x1b\[\d+mx\x1b\[0m", color.painted(TonedLine("x", ((0, 1, tone),))))
+    assert color.painted(TonedLine("ab", ((0, 1, Tone.PLAIN), (1, 2, Tone.BAD)))) == "a\x1b[31mb\x1b[0m"
 
 
 def test_the_verdicts_of_accept_are_coloured() -> None:
