@@ -28,9 +28,14 @@ export CLUSTERCTL_LAUNCH
 mine=CLUSTERCTL_PROGRAM=$CLUSTERCTL_LAUNCH.$RANK.
 env "$mine" "$@" </dev/null &
 child=$! ended=
-trap 'ended=yes; kill -TERM $child' TERM
+trap 'ended=yes; kill -TERM $child 2>/dev/null' TERM
 wait $child 2>/dev/null
 code=$?
+# The signal ends the wait, but not the program, which may save its state before it ends.
+while [ -n "$ended" ] && kill -0 $child 2>/dev/null; do
+  wait $child 2>/dev/null
+  code=$?
+done
 # A child that the program left holds the output open, and the launcher would wait for it.
 # shellcheck disable=SC2013
 for pid in $(grep -Fla "$mine" /proc/[0-9]*/environ 2>/dev/null | sed 's,/proc/\([0-9]*\)/.*,\1,'); do

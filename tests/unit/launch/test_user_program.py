@@ -2,7 +2,10 @@
 
 import io
 import os
+import signal
+import subprocess
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -115,6 +118,24 @@ def test_a_rank_reports_only_what_it_left_itself():
         1: "x\nprogram_rank: rank 1 left sleep (pid 8)\n",
     }
     assert user_program.left_behind(texts, ("a", "b")) == ("sleep (pid 8) of rank 1 on b",)
+
+
+def test_a_program_that_the_launcher_ends_may_save_its_state(tmp_path):
+    """SIGTERM ends neither the script nor the program at once, and the program is nothing that a rank left behind."""
+    script = Path(user_program.__file__).with_name(user_program.WRAPPER)
+    (tmp_path / "clusterctl-0123456789abcdef").mkdir()
+    copy = tmp_path / "clusterctl-0123456789abcdef" / script.name
+    copy.write_bytes(script.read_bytes())
+    program = "trap 'sleep 0.2; echo saved; exit 3' TERM; echo up; read -r line <>$0; echo $line"
+    os.mkfifo(tmp_path / "never")
+    words = ("sh", str(copy), "", "", "sh", "-c", program, str(tmp_path / "never"))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as rank:
+        assert rank.stdout.readline() == "up\n"
+        rank.send_signal(signal.SIGTERM)
+        rank.send_signal(signal.SIGTERM)
+        said, errors = rank.communicate(timeout=60)
+    assert (rank.returncode, said) == (3, "saved\n"), errors
+    assert "program_rank" not in errors
 
 
 @pytest.fixture
