@@ -20,11 +20,7 @@ for word; do
   esac
   set -- "$@" "$word"
 done
-# What the program starts is found by the token of the launch. Open MPI 4 forwards it on the first node only, so it is
-# taken from the path of this script.
-CLUSTERCTL_LAUNCH=${0%/*}
-CLUSTERCTL_LAUNCH=${CLUSTERCTL_LAUNCH##*-}
-export CLUSTERCTL_LAUNCH
+# What the program starts is found by the token of the launch.
 mine=CLUSTERCTL_PROGRAM=$CLUSTERCTL_LAUNCH.$RANK.
 env "$mine" "$@" </dev/null &
 child=$! ended=

@@ -82,8 +82,8 @@ class OpenMpi:
             major=self.major,
             hosts=listed,
             hostfile=path,
-            # Open MPI 4 forwards its own environment to the ranks, with the token.
-            env=plan.marked_env if self.major == 5 and not plan.by_hand else dict(plan.env),
+            # Ranks on other nodes inherit the environment of their daemon, which does not have the token.
+            env=dict(plan.env) if plan.by_hand else plan.marked_env,
             interfaces=plan.interfaces,
             mpirun=plan.mpirun,
             ssh_agent=("ssh", "-F", config) if config is not None else None,

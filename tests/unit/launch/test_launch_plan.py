@@ -67,7 +67,8 @@ def test_mpirun_across_nodes():
     folder = TWO_NODES.directory
     assert shlex.join(OpenMpi().argv(TWO_NODES)) == (
         f"mpirun -np 4 -hostfile {folder}/hostfile --allow-run-as-root -bind-to none -map-by slot --xml "
-        "-x MASTER_ADDR=10.0.0.1 -x CCORE_JOB_SECRET -x NCCL_SOCKET_IFNAME=bond0 -mca pml ob1 "
+        "-x CLUSTERCTL_LAUNCH=0123456789abcdef -x MASTER_ADDR=10.0.0.1 -x CCORE_JOB_SECRET "
+        "-x NCCL_SOCKET_IFNAME=bond0 -mca pml ob1 "
         "-mca btl_tcp_if_include bond0 -mca oob_tcp_if_include bond0 -mca btl '^openib' "
         f"-mca plm_rsh_agent 'ssh -F {folder}/ssh_config' -mca plm_rsh_no_tree_spawn 1 "
         "-mca oob_tcp_keepalive_time 10 -mca oob_tcp_keepalive_intvl 5 -mca oob_tcp_keepalive_probes 3 "
