@@ -47,11 +47,14 @@ class Outcome:
     stderr_by_rank: Mapping[int, str]
     launcher: str
     duration_s: float
+    """From the start of the launcher to its end."""
     deadline_passed: bool = False
     ranks_seen: Mapping[str, tuple[RankProcess, ...]] | None = None
     lost_nodes: Mapping[str, str] | None = None
     broken_off: Failure | None = None
     """Why clusterctl stopped the launch although no node was lost: output too long, disk full."""
+    failed_s: float | None = None
+    """When the first rank ended with a failure, if a script between the launcher and the rank reported it."""
     silent_s: Mapping[int, float] = field(default_factory=dict)
     """For how long each rank had written nothing at the deadline, of those that ever wrote something."""
 
@@ -237,9 +240,10 @@ def _rank_died(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault:
         how = f"died of signal {death.signal}" + (f" ({name})" if name else "")
     if death.signal == 9:
         hint = "if you did not send signal 9, the kernel may be out of memory: check dmesg on that node"
+    after_s = outcome.duration_s if outcome.failed_s is None else outcome.failed_s
     return Fault(
         FaultKind.RANK_DIED,
-        f"rank {rank} on {node} {how} after {outcome.duration_s:.0f} s{_said(outcome, rank)}",
+        f"rank {rank} on {node} {how} after {after_s:.0f} s{_said(outcome, rank)}",
         rank=rank,
         node=node,
         hint=_TERMINAL if _NEEDS_TERMINAL.search(outcome.stderr_by_rank.get(rank, "")[-4096:]) else hint,

@@ -75,6 +75,8 @@ class RankLog:
         self._launcher: list[str] = []
         self._wrote: dict[int, float] = {}
         self._cut = False
+        self.first_end: float | None = None
+        """When the first rank was reported to have failed, by the monotonic clock."""
 
     def __enter__(self) -> RankLog:
         return self
@@ -102,6 +104,8 @@ class RankLog:
         # A rank's script may report the end of that rank, but not of another rank.
         notice = _RANK_NOTICE.fullmatch(piece.text)
         if rank is None or (notice is not None and int(notice["rank"]) == rank):
+            if notice is not None and self.first_end is None:
+                self.first_end = time.monotonic()
             self._launcher.append(piece.text.removesuffix("\n"))
             self._write(LAUNCHER_LOG, piece.text)
         elif rank < self._np:

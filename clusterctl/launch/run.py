@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,6 @@ from typing import TypeVar
 from clusterctl import log
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.user_program import UserProgram
-from clusterctl.errors import ClusterctlError
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.health import Health
 from clusterctl.facts.model.node import NodeFacts
@@ -31,7 +29,7 @@ from clusterctl.launch import (
     ssh_mesh,
     user_program,
 )
-from clusterctl.launch.base import LaunchPlan, Placement, start_script
+from clusterctl.launch.base import LaunchPlan, Placement
 from clusterctl.launch.environment import Library
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.identity import LaunchIdentity
@@ -40,6 +38,7 @@ from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.processes import RankProcess
 from clusterctl.launch.ranklog import RankLog
 from clusterctl.launch.ssh_mesh import Mesh
+from clusterctl.launch.started import END_GRACE_S, Started
 from clusterctl.launch.viewer import Viewer
 from clusterctl.launch.watch import Watch
 from clusterctl.transport.answers import understanding
@@ -54,17 +53,9 @@ _PROBE_TIMEOUT_S = 120.0
 _MESH_TIMEOUT_S = 60.0
 _INSPECT_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 120.0
-_END_GRACE_S = 5.0
-# The controller ends the launch at the deadline; if the controller died, the node does so this much later.
-_BACKSTOP_S = 60.0
 _POLL_S = 0.2
 _ABORT_S = 20.0
-# Limit of the output of all ranks together. NCCL's log is about 100 KiB per rank at eight ranks per node and grows
-# with the number of peers: an alltoall logs a line per channel and peer.
-_LAUNCH_BYTES = 64 << 20
-_RANK_BYTES = 2 << 20
-# A program of the user may show its progress for days. Of each stream, its begin has NCCL's log, its end the rates.
-_PROGRAM_FACTOR = 8
+# Of each stream of a rank of a user's program, its begin has NCCL's log, its end the rates.
 _KEEP_CHARS = 4 << 20
 
 
@@ -223,37 +214,21 @@ class Runner:
 
     def run(self, plan: LaunchPlan, logs: Path) -> Outcome:
         """Start the ranks and wait for their end or the deadline; end all remaining ranks before returning."""
-        started, launching = time.monotonic(), self._node(plan.placements[0].node)
         self._dumping = nccl_dumps.ranks_of(plan) or self._dumping
         self._make_room(plan)
         with RankLog(
             logs, plan.launcher.reader(plan), plan.np, self.viewer.said, _KEEP_CHARS if plan.foreign else None
         ) as ranklog:
-            transport = self._connect(launching)
-            ended = threading.Event()
-            answer: list[Completed | Failure] = []
-
-            def work() -> None:
-                try:
-                    answer.append(_start(transport, plan, ranklog))
-                except TransportError as error:
-                    answer.append(error.failure)
-                except ClusterctlError as error:
-                    answer.append(Failure(FailureKind.ERROR, error.message, error.hint))
-                finally:
-                    ended.set()
-
-            thread = threading.Thread(target=work, name="clusterctl-launch", daemon=True)
-            thread.start()
+            launcher = Started(self._connect(self._node(plan.placements[0].node)), plan, ranklog)
             seen: HostMap[tuple[RankProcess, ...]] | None = None
             lost, deadline_passed, silent_s = dict[str, str](), False, dict[int, float]()
             try:
                 with Watch(self._members(plan), self._connect, plan.token) as watch:
-                    deadline_passed = self._wait(plan, ended, watch, ranklog)
-                    lost = {} if ended.is_set() else watch.lost()
+                    deadline_passed = self._wait(plan, launcher.ended, watch, ranklog)
+                    lost = {} if launcher.ended.is_set() else watch.lost()
                 if deadline_passed:
                     silent_s, seen = ranklog.silent_s(), self._inspect(plan)
-                done = answer[0] if answer else None
+                done = launcher.answer
                 # Open MPI 5 returns 0 even if it lost a daemon, and leaves that daemon's ranks running.
                 given_up = notices.gave_up(ranklog.launcher)
                 if not isinstance(done, Completed) or done.returncode != 0 or given_up:
@@ -262,10 +237,8 @@ class Runner:
                 self._end(plan)
                 raise
             finally:
-                ended.wait(_END_GRACE_S)
-                transport.close()
-                thread.join(_END_GRACE_S)
-            result = answer[0] if answer else None
+                launcher.close()
+            result = launcher.answer
             broken_off: Failure | None = None
             if isinstance(result, Failure):
                 if result.kind is FailureKind.DEADLINE:
@@ -281,7 +254,8 @@ class Runner:
                 stdout_by_rank=ranklog.by_rank,
                 stderr_by_rank=ranklog.errors_by_rank,
                 launcher=ranklog.launcher,
-                duration_s=time.monotonic() - started,
+                duration_s=launcher.duration_s,
+                failed_s=None if ranklog.first_end is None else ranklog.first_end - launcher.began,
                 deadline_passed=deadline_passed,
                 ranks_seen=seen.values_by_node if seen is not None else None,
                 lost_nodes=lost,
@@ -338,7 +312,7 @@ class Runner:
         self._meshes.clear()
 
         def work(_: Node, transport: Transport) -> str:
-            script = processes.end_script(plan.token, _END_GRACE_S)
+            script = processes.end_script(plan.token, END_GRACE_S)
             done = transport.run(_SHELL, stdin=script, timeout_s=_END_TIMEOUT_S)
             return done.text.partition("left ")[2].strip()
 
@@ -366,19 +340,3 @@ class Runner:
         self.dumps = nccl_dumps.by_node(self._dumping, outcome.values_by_node)
         for name, missed in outcome.failures.items():
             _LOG.info("%s: %s could not be removed: %s", name, self.directory, missed.message)
-
-
-def _start(transport: Transport, plan: LaunchPlan, ranklog: RankLog) -> Completed:
-    """Run the launcher on the launching node to its end."""
-    for name, data in plan.files.items():
-        transport.put(data, f"{plan.directory}/{name}", mode=0o600)
-    _LOG.debug("%s: %s", transport.node, shlex.join(plan.argv))
-    limit_s = plan.timeout_s + _BACKSTOP_S
-    return transport.run(
-        _SHELL,
-        stdin=start_script(plan, limit_s),
-        # Later than the node's own deadline and the cleanup that follows it.
-        timeout_s=limit_s + _BACKSTOP_S,
-        on_line=ranklog.line,
-        max_output_bytes=(_LAUNCH_BYTES + plan.np * _RANK_BYTES) * (_PROGRAM_FACTOR if plan.foreign else 1),
-    )

@@ -37,9 +37,16 @@ def test_what_is_written_is_on_disk_while_the_ranks_still_run(tmp_path):
 def test_what_a_launchers_script_says_in_a_ranks_place_is_the_launchers(tmp_path):
     with RankLog(tmp_path, MARKED, 2) as log:
         log.line("[f00d,1]<stderr>:out of memory")
+        assert log.first_end is None
         log.line("[f00d,1]<stderr>:hydra_rank: rank 1 on gpu02 exited with status 1")
+        first = log.first_end
+        log.line("[f00d,0]<stderr>:hydra_rank: rank 0 on gpu01 exited with status 1")
+    assert first is not None and log.first_end == first
     assert log.errors_by_rank == {1: "out of memory\n"}
-    assert log.launcher == "hydra_rank: rank 1 on gpu02 exited with status 1"
+    assert log.launcher.splitlines() == [
+        "hydra_rank: rank 1 on gpu02 exited with status 1",
+        "hydra_rank: rank 0 on gpu01 exited with status 1",
+    ]
     assert (tmp_path / "launcher.log").read_text() == log.launcher + "\n"
 
 
@@ -47,7 +54,7 @@ def test_a_rank_reports_no_other_ranks_end(tmp_path):
     with RankLog(tmp_path, MARKED, 11) as log:
         log.line("[f00d,1]<stderr>:hydra_rank: rank 0 on gpu01 exited with status 1")
         log.line("[f00d,1]<stderr>:hydra_rank: rank 10 on gpu01 exited with status 1")
-    assert log.launcher == ""
+    assert (log.launcher, log.first_end) == ("", None)
     assert log.errors_by_rank[1].count("hydra_rank") == 2
 
 
