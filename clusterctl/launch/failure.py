@@ -93,9 +93,24 @@ def _known_as(plan: LaunchPlan, said: str | None) -> str | None:
     return fits[0].node if fits else said
 
 
-def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
+@dataclass(frozen=True, slots=True)
+class Standstill:
+    """Hold what the ranks of a launch that does not end are doing, and the rank that others wait for, if one does."""
+
+    text: str
+    rank: int | None = None
+    node: str | None = None
+
+
+def standing_still(
+    plan: LaunchPlan, ranks_seen: Mapping[str, tuple[RankProcess, ...]], silent_s: Mapping[int, float]
+) -> Standstill | None:
+    """Return the ranks that are stopped, else one that has ended, else the states of the first ones.
+
+    Return None if no node listed a rank. A node that did not answer is not in ``ranks_seen``.
+    """
     seen: dict[int, tuple[str, RankProcess]] = {}
-    for place, processes in (outcome.ranks_seen or {}).items():
+    for place, processes in ranks_seen.items():
         for found in processes:
             # A report about a rank that another node runs is not trusted.
             if _place(plan, found.rank) != place:
@@ -108,34 +123,35 @@ def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
         for rank, (node, process) in sorted(seen.items())
         if process.state.startswith("stopped")
     ]
-    absent = [rank for rank in range(plan.np) if rank not in seen]
-    details = ""
-    rank: int | None = None
-    node: str | None = None
+    absent = [rank for rank in range(plan.np) if rank not in seen and _place(plan, rank) in ranks_seen]
     if stopped:
         rank, node, _ = stopped[0]
-        details = ": " + ", ".join(
-            f"rank {r} on {n} (pid {p.pid}) is {p.state}{_silent(outcome, r)}" for r, n, p in stopped[:4]
+        text = ", ".join(
+            f"rank {r} on {n} (pid {p.pid}) is {p.state}{_silent(silent_s, r)}" for r, n, p in stopped[:4]
         )
-        details += ", ..." if len(stopped) > 4 else ""
-    elif absent and seen:
+        return Standstill(text + (", ..." if len(stopped) > 4 else ""), rank, node)
+    if absent and seen:
         rank, node = absent[0], _place(plan, absent[0])
-        details = f": rank {rank} on {node} has ended while others wait"
-    elif seen:
+        return Standstill(f"rank {rank} on {node} has ended while others wait", rank, node)
+    if seen:
         listed = [f"rank {r} on {n} is {p.state}" for r, (n, p) in sorted(seen.items())[:4]]
-        details = ": " + ", ".join(listed) + (", ..." if len(seen) > 4 else "")
+        return Standstill(", ".join(listed) + (", ..." if len(seen) > 4 else ""))
+    return None
+
+
+def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
+    found = standing_still(plan, outcome.ranks_seen or {}, outcome.silent_s)
     return Fault(
         FaultKind.DEADLINE,
-        f"the launch did not end within {plan.timeout_s:g} s{details}",
-        rank=rank,
-        node=node,
+        f"the launch did not end within {plan.timeout_s:g} s{f': {found.text}' if found else ''}",
+        rank=found.rank if found else None,
+        node=found.node if found else None,
         hint="see the ranks' logs in the run folder; allow more time with --timeout",
     )
 
 
-def _silent(outcome: Outcome, rank: int) -> str:
-    silent_s = outcome.silent_s.get(rank)
-    return "" if silent_s is None else f", and wrote nothing for {silent_s:.0f} s"
+def _silent(silent_s: Mapping[int, float], rank: int) -> str:
+    return f", and wrote nothing for {silent_s[rank]:.0f} s" if rank in silent_s else ""
 
 
 def interrupted(where: str) -> Fault:

@@ -62,18 +62,25 @@ class RankLog:
         np: int,
         follow: Callable[[str], None] = lambda _: None,
         keep_chars: int | None = None,
+        follow_errors: bool = False,
     ) -> None:
-        """Prepare the files; ``keep_chars``: how much of each stream's begin and end stays in memory (None: all)."""
+        """Prepare the files.
+
+        ``keep_chars``: how much of each stream's begin and end stays in memory (None: all). ``follow_errors``:
+        ``follow`` receives rank 0's stderr, too, where programs show their progress.
+        """
         self._folder = folder
         self._reader = reader
         self._np = np
         self._follow = follow
         self._files: dict[str, TextIO] = {}
         self._keep = keep_chars
+        self._follow_errors = follow_errors
         self._stdout: dict[int, _Text] = {}
         self._stderr: dict[int, _Text] = {}
         self._launcher: list[str] = []
         self._wrote: dict[int, float] = {}
+        self._wrote_last = time.monotonic()
         self._cut = False
         self.first_end: float | None = None
         """When the first rank was reported to have failed, by the monotonic clock."""
@@ -111,9 +118,9 @@ class RankLog:
         elif rank < self._np:
             kept = self._stdout if piece.stream == "stdout" else self._stderr
             kept.setdefault(rank, _Text(self._keep)).add(piece.text)
-            self._wrote[rank] = time.monotonic()
+            self._wrote[rank] = self._wrote_last = time.monotonic()
             self._write(f"rank-{rank}.log", piece.text)
-            if rank == 0 and piece.stream == "stdout":
+            if rank == 0 and (piece.stream == "stdout" or self._follow_errors):
                 self._follow(piece.text)
 
     def _write(self, name: str, text: str) -> None:
@@ -147,6 +154,10 @@ class RankLog:
         """Return for how many seconds each rank that wrote something has written nothing."""
         now = time.monotonic()
         return {rank: now - at for rank, at in list(self._wrote.items())}
+
+    def quiet_s(self) -> float:
+        """Return for how many seconds no rank has written anything."""
+        return time.monotonic() - self._wrote_last
 
     @property
     def launcher(self) -> str:

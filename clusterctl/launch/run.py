@@ -38,6 +38,7 @@ from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.processes import RankProcess
 from clusterctl.launch.ranklog import RankLog
 from clusterctl.launch.ssh_mesh import Mesh
+from clusterctl.launch.stall import Stall
 from clusterctl.launch.started import END_GRACE_S, Started
 from clusterctl.launch.viewer import Viewer
 from clusterctl.launch.watch import Watch
@@ -217,8 +218,9 @@ class Runner:
         self._dumping = nccl_dumps.ranks_of(plan) or self._dumping
         self._make_room(plan)
         with RankLog(
-            logs, plan.launcher.reader(plan), plan.np, self.viewer.said, _KEEP_CHARS if plan.foreign else None
-        ) as ranklog:
+            logs, plan.launcher.reader(plan), plan.np, self.viewer.said,
+            keep_chars=_KEEP_CHARS if plan.foreign else None, follow_errors=plan.foreign,
+        ) as ranklog:  # fmt: skip
             launcher = Started(self._connect(self._node(plan.placements[0].node)), plan, ranklog)
             seen: HostMap[tuple[RankProcess, ...]] | None = None
             lost, deadline_passed, silent_s = dict[str, str](), False, dict[int, float]()
@@ -272,7 +274,10 @@ class Runner:
         """Wait until the launch ends, a node is lost or an abort hangs; return True if the deadline passed."""
         deadline = time.monotonic() + plan.timeout_s
         aborting_since: float | None = None
+        stall = Stall(plan, ranklog, ended, self._inspect, self.viewer.noted) if plan.foreign else None
         while not ended.wait(_POLL_S):
+            if stall is not None:
+                self.viewer.quiet(stall.look())
             now = time.monotonic()
             if now > deadline:
                 return True

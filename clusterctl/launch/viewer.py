@@ -63,5 +63,11 @@ class Viewer:
     def said(self, text: str) -> None:
         """Note what rank 0 wrote to its stdout; the text may end within a line."""
 
+    def quiet(self, seconds: float) -> None:
+        """Note for how many seconds no rank of a user's program has written anything."""
+
+    def noted(self, text: str) -> None:
+        """Note what was found out about ranks that write nothing."""
+
     def ended(self, *, succeeded: bool) -> None:
         """Note that the launch ended."""

@@ -22,6 +22,8 @@ _WIDE_HALVES = "     time   algbw   busbw  #wrong"
 _HEAD = "        size         count      type   redop    root" + 2 * _WIDE_HALVES
 _TAIL, _TAIL_LINES = 8192, 8
 """The characters and lines of a user's program that stay on the screen."""
+_QUIET_S = 10.0
+"""The silence of all ranks of a user's program that is shown."""
 _SHORT_HEAD = f"{'size':>12}  {'type':>8}  {'redop':>5}     time us  algbw  busbw  #wrong"
 
 
@@ -42,6 +44,7 @@ class LiveRun(Viewer):
         self._rows: list[Row] = []
         self._windows: list[Window] = []
         self._tail = ""
+        self._quiet_s = 0.0
         self._took: list[float] = []
         """How long each finished launch took, in seconds."""
         self.reached = ""
@@ -85,7 +88,7 @@ class LiveRun(Viewer):
         with self._lock:
             self._step, self._began, self._output = step, time.monotonic(), LiveOutput()
             self._state = "starting ranks"
-            self._rows, self._windows, self._tail = [], [], ""
+            self._rows, self._windows, self._tail, self._quiet_s = [], [], "", 0.0
 
     def said(self, text: str) -> None:
         """Show what rank 0 printed, if it is a row or a window."""
@@ -104,6 +107,15 @@ class LiveRun(Viewer):
                 else:
                     self._rows.append(found)
 
+    def quiet(self, seconds: float) -> None:
+        """Show a long silence of all ranks of a user's program."""
+        with self._lock:
+            self._quiet_s = seconds
+
+    def noted(self, text: str) -> None:
+        """Leave a line about ranks that write nothing."""
+        console.talk(f"note: {visible(text)}")
+
     def ended(self, *, succeeded: bool) -> None:
         """Leave one line for a launch that succeeded; the report of the run has the failures."""
         with self._lock:
@@ -120,7 +132,7 @@ class LiveRun(Viewer):
         """Return the live lines."""
         with self._lock:
             step, state, elapsed = self._step, self._state, time.monotonic() - self._began
-            rows, windows, tail = list(self._rows), list(self._windows), self._tail
+            rows, windows, tail, quiet_s = list(self._rows), list(self._windows), self._tail, self._quiet_s
             left = self._time_left(elapsed)
         if step is None:
             return [_cut(f"{state}: {spoken_time(elapsed, tenths=False)}", width)] if state else []
@@ -128,6 +140,8 @@ class LiveRun(Viewer):
         parts.append(
             f"{spoken_time(elapsed, tenths=False)} of at most {spoken_time(step.timeout_s, tenths=False)}"
         )
+        if quiet_s >= _QUIET_S:
+            parts.append(f"no output for {spoken_time(quiet_s, tenths=False)}")
         if left is not None:
             parts.append(f"about {spoken_time(left, tenths=False)} left")
         name = visible(step.benchmark)

@@ -22,7 +22,7 @@ from clusterctl.cli.bench.request import request_of_ranks
 from clusterctl.cli.option_groups import with_groups
 
 TIMEOUT_S = 86400.0
-"""A program of the user may train for long; a stopped rank is found at this time at the latest."""
+"""A program of the user may train for long; ``launch/stall.py`` notes a stopped rank before this time."""
 _PROGRAM = "-- PROGRAM..."
 
 

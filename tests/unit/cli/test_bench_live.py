@@ -44,6 +44,20 @@ def test_a_training_shows_its_windows_and_its_place_in_the_run():
     assert line.endswith(" left")
 
 
+def test_a_program_shows_its_last_lines_and_how_long_no_rank_wrote_anything(capsys):
+    live = LiveRun(1)
+    live.starting(Step("train.py", 4, 2, "openmpi", 600.0, program=True))
+    live.said("epoch 1\nepoch 2: 10%\repoch 2: 20%")
+    live.quiet(9)
+    state, *last = live.lines(120, 4)
+    assert state == "train.py (4 ranks): ranks are running, 0 s of at most 10 min 00 s"
+    assert last == ["  epoch 1", "  epoch 2: 10%", "  epoch 2: 20%"]
+    live.quiet(75)
+    assert live.lines(120, 4)[0] == f"{state}, no output for 1 min 15 s"
+    live.noted("rank 2 on gpu02 (pid 7) is\x1b[2J stopped")
+    assert capsys.readouterr().err == "note: rank 2 on gpu02 (pid 7) is\\x1b[2J stopped\n"
+
+
 def test_each_finished_launch_leaves_one_line(capsys):
     live = LiveRun(4)
     for repeat in (1, 2):

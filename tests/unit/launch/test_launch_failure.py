@@ -451,6 +451,12 @@ def test_a_node_that_no_longer_answers_comes_before_what_followed_from_it():
             0,
             "rank 0 on gpu01 has ended",
         ),
+        (
+            # gpu02 did not answer.
+            {"gpu01": (RankProcess(5, 0, "running"), RankProcess(6, 1, "waiting"))},
+            None,
+            "did not end within 600 s: rank 0 on gpu01 is running, rank 1 on gpu01 is waiting",
+        ),
         ({}, None, "did not end within 600 s"),
     ],
 )

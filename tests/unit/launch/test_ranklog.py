@@ -1,5 +1,7 @@
 """A launcher's one stream, taken apart per rank and kept in files."""
 
+import pytest
+
 from clusterctl.launch.attribution import LeadingTags, MarkedTags
 from clusterctl.launch.ranklog import RankLog
 
@@ -32,6 +34,16 @@ def test_what_is_written_is_on_disk_while_the_ranks_still_run(tmp_path):
     with RankLog(tmp_path, MARKED, 4) as log:
         log.line("[f00d,3]<stdout>:alive")
         assert log.path(3).read_text() == "alive\n"
+
+
+@pytest.mark.parametrize(("errors", "followed"), [(False, ["out\n"]), (True, ["progress\n", "out\n"])])
+def test_the_output_of_rank_0_is_followed(tmp_path, errors, followed):
+    seen = []
+    with RankLog(tmp_path, MARKED, 2, seen.append, follow_errors=errors) as log:
+        log.line("[f00d,1]<stdout>:another")
+        log.line("[f00d,0]<stderr>:progress")
+        log.line("[f00d,0]<stdout>:out")
+    assert seen == followed
 
 
 def test_what_a_launchers_script_says_in_a_ranks_place_is_the_launchers(tmp_path):
