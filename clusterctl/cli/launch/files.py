@@ -32,17 +32,26 @@ def packed(directory: Path, leave_out: Path) -> bytes:
     try:
         with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as tar:
             for path in _below(root, leave_out.resolve()):
+                entry = _entry(tar, path, root)
                 files += 1
-                total += _add(tar, path, root)
+                total += entry.size
+                # Before the file is read: it may be a data set.
                 if files > MOST_FILES or total > LARGEST_BYTES:
                     raise UsageError(
                         f"--bring {directory} has more than {MOST_FILES} files or {LARGEST_BYTES >> 20} MiB",
                         hint=_SHARE,
                     )
+                if not entry.isreg():
+                    tar.addfile(entry)
+                    continue
+                with path.open("rb") as data:
+                    tar.addfile(entry, data)
     except OSError as error:
+        # A file that became shorter has no name here.
+        what = f"{error.filename} cannot be read: {error.strerror}" if error.filename else "a file changed"
         raise UsageError(
-            f"--bring {directory}: {error.filename} cannot be read: {error.strerror}",
-            hint="make its files readable, or choose a smaller directory",
+            f"--bring {directory}: {what}",
+            hint="make its files readable, let nothing write to them, or choose a smaller directory",
         ) from None
     return buffer.getvalue()
 
@@ -60,13 +69,13 @@ def _below(root: Path, left_out: Path) -> Iterator[Path]:
         yield from (here / name for name in (*names, *sorted((*links, *files))))
 
 
-def _add(tar: tarfile.TarFile, path: Path, root: Path) -> int:
-    """Add one file, directory or link, which belongs to the login user on the nodes; return its size in bytes."""
+def _entry(tar: tarfile.TarFile, path: Path, root: Path) -> tarfile.TarInfo:
+    """Return the header of one file, directory or link, which belongs to the login user on the nodes."""
     name = str(path.relative_to(root))
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
         target = path.readlink()
-        if target.is_absolute() or not path.resolve().is_relative_to(root):
+        if target.is_absolute() or not Path(os.path.realpath(path)).is_relative_to(root):
             raise UsageError(
                 f"--bring: the link {name} leads out of the directory, to {target}",
                 hint="replace it by what it points to, or remove it",
@@ -80,9 +89,4 @@ def _add(tar: tarfile.TarFile, path: Path, root: Path) -> int:
     entry.uname = entry.gname = ""
     # The owner can read what was brought, and remove it afterwards.
     entry.mode = (entry.mode & 0o777) | (0o700 if entry.isdir() else 0o600)
-    if entry.isreg():
-        with path.open("rb") as data:
-            tar.addfile(entry, data)
-    else:
-        tar.addfile(entry)
-    return entry.size
+    return entry

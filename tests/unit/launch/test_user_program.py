@@ -2,8 +2,10 @@
 
 import io
 import os
+import secrets
 import signal
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -120,16 +122,23 @@ def test_a_rank_reports_only_what_it_left_itself():
     assert user_program.left_behind(texts, ("a", "b")) == ("sleep (pid 8) of rank 1 on b",)
 
 
-def test_a_program_that_the_launcher_ends_may_save_its_state(tmp_path):
+SAVING = """\
+import signal, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print("up", flush=True)
+signal.sigwait([signal.SIGTERM])
+time.sleep(0.2)
+print("saved")
+sys.exit(3)
+"""
+
+
+def test_a_program_that_the_launcher_ends_may_save_its_state():
     """SIGTERM ends neither the script nor the program at once, and the program is nothing that a rank left behind."""
     script = Path(user_program.__file__).with_name(user_program.WRAPPER)
-    (tmp_path / "clusterctl-0123456789abcdef").mkdir()
-    copy = tmp_path / "clusterctl-0123456789abcdef" / script.name
-    copy.write_bytes(script.read_bytes())
-    program = "trap 'sleep 0.2; echo saved; exit 3' TERM; echo up; read -r line <>$0; echo $line"
-    os.mkfifo(tmp_path / "never")
-    words = ("sh", str(copy), "", "", "sh", "-c", program, str(tmp_path / "never"))
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as rank:
+    words = ("sh", str(script), "", "", sys.executable, "-c", SAVING)
+    env = {**os.environ, "CLUSTERCTL_LAUNCH": secrets.token_hex(8)}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as rank:
         assert rank.stdout.readline() == "up\n"
         rank.send_signal(signal.SIGTERM)
         rank.send_signal(signal.SIGTERM)
@@ -163,6 +172,29 @@ def test_a_directory_is_brought_without_caches_run_folders_and_special_modes(cod
 def test_a_link_out_of_the_directory_is_refused(code, target):
     (code / "bad").symlink_to(target)
     with pytest.raises(UsageError, match="the link bad leads out of the directory"):
+        files.packed(code, code / "runs")
+
+
+def test_links_in_a_circle_are_brought_as_they_are(code):
+    (code / "this").symlink_to("that")
+    (code / "that").symlink_to("this")
+    with tarfile.open(fileobj=io.BytesIO(files.packed(code, code / "runs"))) as tar:
+        assert tar.getmember("this").linkname == "that"
+
+
+def shorter(*_, **__):
+    raise OSError("unexpected end of data")
+
+
+def test_a_file_is_refused_by_its_size_before_it_is_read(code, monkeypatch):
+    os.truncate(code / "train.py", files.LARGEST_BYTES)
+    monkeypatch.setattr(tarfile.TarFile, "addfile", lambda *_: None)
+    with pytest.raises(UsageError, match="or 64 MiB"):
+        files.packed(code, code / "runs")
+    os.truncate(code / "train.py", 1)
+    monkeypatch.undo()
+    monkeypatch.setattr(tarfile, "copyfileobj", shorter)
+    with pytest.raises(UsageError, match="code: a file changed"):
         files.packed(code, code / "runs")
 
 
