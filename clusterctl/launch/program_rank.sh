@@ -22,15 +22,21 @@ for word; do
 done
 # What the program starts is found by the token of the launch.
 mine=CLUSTERCTL_PROGRAM=$CLUSTERCTL_LAUNCH.$RANK.
+child='' ended=''
+trap 'ended=yes; [ -z "$child" ] || kill -TERM $child 2>/dev/null' TERM
 env "$mine" "$@" </dev/null &
-child=$! ended=
-trap 'ended=yes; kill -TERM $child 2>/dev/null' TERM
+child=$!
+[ -z "$ended" ] || kill -TERM $child 2>/dev/null
 wait $child 2>/dev/null
 code=$?
 # The signal ends the wait, but not the program, which may save its state before it ends.
-while [ -n "$ended" ] && kill -0 $child 2>/dev/null; do
+while [ -n "$ended" ]; do
   wait $child 2>/dev/null
-  code=$?
+  status=$?
+  # The shell reports the status of a process once.
+  [ $status -ne 127 ] || break
+  code=$status
+  kill -0 $child 2>/dev/null || break
 done
 # A child that the program left holds the output open, and the launcher would wait for it.
 # shellcheck disable=SC2013
