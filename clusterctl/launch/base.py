@@ -177,8 +177,8 @@ def spread(slots: Sequence[int], np: int, map_by: MapBy) -> tuple[int, ...]:
         raise LaunchError(
             f"-np asks for {np} ranks, but the nodes have {counted(sum(slots), 'slot')} "
             "(one per GPU, or `slots` of the inventory)",
-            hint="bench and render: add --oversubscribe to put several ranks on a GPU (gloo, ccore and NCCL can share "
-            "one); or lower -np, or add nodes",
+            hint="bench, launch and render: add --oversubscribe to put several ranks on a GPU (gloo, ccore and NCCL "
+            "can share one); or lower -np, or add nodes",
         )
     counts = [0] * len(slots)
     if map_by == "slot":

@@ -108,4 +108,8 @@ def without(nodes: Sequence[str]) -> str:
     """Return the command line, limited to the other nodes."""
     from clusterctl.inventory import nodeset
 
-    return f"{command_line()} --limit {shlex.quote(nodeset.fold(f'!{name}' for name in nodes))}"
+    words = list(_interrupt.arguments)
+    # What follows "--" are the words of a program.
+    end = words.index("--") if "--" in words else len(words)
+    words[end:end] = ["--limit", nodeset.fold(f"!{name}" for name in nodes)]
+    return shlex.join(("clusterctl", *words))

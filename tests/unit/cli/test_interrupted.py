@@ -19,6 +19,7 @@ from clusterctl.cli import main, session
 from clusterctl.cli.bench.run import terminable
 from clusterctl.cli.bootstrap import command as bootstrap
 from clusterctl.cli.bootstrap.shown import Shown
+from clusterctl.cli.terminal import interrupt
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import HostMap
 
@@ -126,3 +127,12 @@ def test_ctrl_c_at_a_question_says_that_nothing_was_changed(tmp_path, monkeypatc
     monkeypatch.setattr("clusterctl.cli.console.confirm", interrupted)
     assert main.main(["undo", str(tmp_path / "inventory.yaml")]) == 130
     assert capsys.readouterr().err.endswith("\nInterrupted: nothing was changed.\n")
+
+
+def test_the_limit_that_leaves_out_a_node_is_no_word_of_a_program():
+    interrupt.begin(("launch", "inventory.yaml", "--", "sh", "-c", "echo $RANK"))
+    assert interrupt.without(["gpu02"]) == (
+        "clusterctl launch inventory.yaml --limit '!gpu02' -- sh -c 'echo $RANK'"
+    )
+    interrupt.begin(("bench", "all_reduce"))
+    assert interrupt.without(["gpu02", "gpu03"]) == "clusterctl bench all_reduce --limit '!gpu[02-03]'"
