@@ -37,9 +37,9 @@ from clusterctl.launch.nccl_dumps import NcclDump
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.processes import RankProcess
 from clusterctl.launch.ranklog import RankLog
+from clusterctl.launch.running_launcher import END_GRACE_S, RunningLauncher
 from clusterctl.launch.ssh_mesh import Mesh
 from clusterctl.launch.stall import Stall
-from clusterctl.launch.started import END_GRACE_S, Started
 from clusterctl.launch.viewer import Viewer
 from clusterctl.launch.watch import Watch
 from clusterctl.transport.answers import understanding
@@ -221,7 +221,7 @@ class Runner:
             logs, plan.launcher.reader(plan), plan.np, self.viewer.said,
             keep_chars=_KEEP_CHARS if plan.foreign else None, follow_errors=plan.foreign,
         ) as ranklog:  # fmt: skip
-            launcher = Started(self._connect(self._node(plan.placements[0].node)), plan, ranklog)
+            launcher = RunningLauncher(self._connect(self._node(plan.placements[0].node)), plan, ranklog)
             seen: HostMap[tuple[RankProcess, ...]] | None = None
             lost, deadline_passed, silent_s = dict[str, str](), False, dict[int, float]()
             try:

@@ -24,7 +24,7 @@ _RANK_BYTES = 2 << 20
 _PROGRAM_FACTOR = 8
 
 
-class Started:
+class RunningLauncher:
     """Hold a launcher that runs: ``ended`` is set at its end, and ``answer`` is how it ended, or None before."""
 
     def __init__(self, transport: Transport, plan: LaunchPlan, ranklog: RankLog) -> None:
