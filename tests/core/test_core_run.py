@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -246,6 +247,53 @@ def test_a_script_for_accl_runs_on_ccore(ranks: Any) -> None:
         assert f"ccore backend init rank {rank}/2" in one.output
 
 
+def test_a_device_mesh_without_a_group_is_announced_with_the_backend_that_torch_chose(
+    unled: dict[str, str], tmp_path: Path
+) -> None:
+    script = (
+        "import torch.distributed as dist; from torch.distributed.device_mesh import init_device_mesh; "
+        "init_device_mesh('cpu', (1,)); print(dist.get_backend()); dist.destroy_process_group()"
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    rank = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    done = subprocess.run(
+        (*RUN, "-c", script), env=unled | rank, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.stdout == "undefined\n", done.stderr
+    assert "does not serve backend gloo rank 0/1 host" in done.stderr
+    assert "--for-gloo or CCORE_FOR_GLOO=1 serves it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "torch_chooses", "used"),
+    [
+        ((), "cpu:gloo", "ccore"),
+        ((), "cuda:nccl", None),
+        (("gloo",), "cuda:nccl", "ccore"),
+        (("cpu:gloo,cuda:nccl",), "cpu:gloo", "cpu:gloo,cuda:nccl"),
+    ],
+)
+def test_for_gloo_serves_each_call_that_torch_would_give_to_gloo_alone(
+    clean: pytest.MonkeyPatch, given: tuple[str, ...], torch_chooses: str, used: str | None
+) -> None:
+    import torch.distributed as dist
+    from collective_core.torch import unchanged
+
+    calls: list[str | None] = []
+
+    def original(backend: str | None = None) -> None:
+        calls.append(backend)
+
+    clean.setenv("CCORE_FOR_GLOO", "1")
+    clean.setattr(unchanged.distributed_c10d, "BackendConfig", lambda _: torch_chooses)
+    for name, value in {"get_backend_config": "cpu:gloo", "get_rank": 0, "get_world_size": 1}.items():
+        clean.setattr(dist, name, lambda *_, result=value: result)
+    unchanged._init_process_group(original, *given)
+    assert calls == [used]
+
+
 def test_nccl_is_announced_with_what_is_beside_it(
     clean: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
@@ -255,7 +303,7 @@ def test_nccl_is_announced_with_what_is_beside_it(
 
     at_exit: list[tuple[Any, ...]] = []
     clean.setattr(unchanged.atexit, "register", lambda *call: at_exit.append(call))
-    for name, value in {"get_backend": "nccl", "get_rank": 3, "get_world_size": 8}.items():
+    for name, value in {"get_backend_config": "cuda:nccl", "get_rank": 3, "get_world_size": 8}.items():
         clean.setattr(dist, name, lambda *_, result=value: result)
     clean.setenv("NCCL_NET_PLUGIN", "none")
     clean.setenv("NCCL_TUNER_PLUGIN", "none")

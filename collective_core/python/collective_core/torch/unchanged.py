@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
-from torch.distributed import distributed_c10d
+from torch.distributed import device_mesh, distributed_c10d
 
 from collective_core import __version__, affinity, environment, log, nccl_plugins
 from collective_core.errors import LibraryNotFoundError
@@ -29,6 +29,8 @@ _LOCAL = (
     ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
 )
 """The variables of torchrun, Open MPI and MPICH for a rank's place among those of its host, and how many these are."""
+_UNDEFINED = "undefined"
+"""torch's name of the backend of a call without one."""
 _RDMA = Path("/sys/class/infiniband")
 _logger = logging.getLogger("collective_core")
 
@@ -63,27 +65,40 @@ def _offer_plugins() -> None:
 def _replace(name: str, wrap: Callable[..., Any]) -> None:
     original = getattr(distributed_c10d, name)
     replacement = functools.wraps(original)(functools.partial(wrap, original))
-    setattr(distributed_c10d, name, replacement)
-    setattr(dist, name, replacement)
+    # init_device_mesh() makes the default group through a name of its own module.
+    for module in (distributed_c10d, dist, device_mesh):
+        if getattr(module, name, None) is original:
+            setattr(module, name, replacement)
 
 
 def _init_process_group(original: Callable[..., Any], *given: Any, **named: Any) -> None:
     """Make the default group, and log which library serves its calls."""
     call = inspect.signature(original).bind(*given, **named)
-    asked = str(call.arguments.get("backend") or "").lower()
-    if asked == "gloo" and environment.flag("CCORE_FOR_GLOO", fallback=False):
+    asked = str(call.arguments.get("backend") or _UNDEFINED).lower()
+    if environment.flag("CCORE_FOR_GLOO", fallback=False) and _serves(asked) == {"gloo"}:
         call.arguments["backend"] = BACKEND_NAME
     original(*call.args, **call.kwargs)
-    used = dist.get_backend()
+    used = _backends(dist.get_backend_config())
     where = f"rank {dist.get_rank()}/{dist.get_world_size()} host {socket.gethostname()}"
-    if used == "nccl":
+    if "nccl" in used:
         _logger.info("collective_core %s nccl init %s: %s", __version__, where, _nccl_line())
     elif not hasattr(dist.group.WORLD, "describe"):  # a group of ccore has logged its own line
-        hint = "; --for-gloo or CCORE_FOR_GLOO=1 serves it" if used == "gloo" else ""
-        _logger.info("collective_core %s does not serve backend %s %s%s", __version__, used, where, hint)
+        hint = "; --for-gloo or CCORE_FOR_GLOO=1 serves it" if used == {"gloo"} else ""
+        names = ",".join(sorted(used))
+        _logger.info("collective_core %s does not serve backend %s %s%s", __version__, names, where, hint)
     # So has it bound its ranks.
     if environment.flag("CCORE_CPU_BINDING", fallback=False) and not hasattr(dist.group.WORLD, "describe"):
         _bind_cpus()
+
+
+def _serves(asked: str) -> set[str]:
+    """Return the backends of a call; without a name, torch chooses by the accelerator of this machine."""
+    return _backends(str(distributed_c10d.BackendConfig(asked))) if asked == _UNDEFINED else {asked}
+
+
+def _backends(config: str) -> set[str]:
+    """Return the backends of a configuration, such as ``cpu:gloo,cuda:nccl``."""
+    return {one.rpartition(":")[2] for one in config.split(",")}
 
 
 def _bind_cpus() -> None:
