@@ -93,7 +93,11 @@ def _init_process_group(original: Callable[..., Any], *given: Any, **named: Any)
 
 def _serves(asked: str) -> set[str]:
     """Return the backends of a call; without a name, torch chooses by the accelerator of this machine."""
-    return _backends(str(distributed_c10d.BackendConfig(asked))) if asked == _UNDEFINED else {asked}
+    return (
+        _backends(str(distributed_c10d.BackendConfig(dist.Backend(asked))))
+        if asked == _UNDEFINED
+        else {asked}
+    )
 
 
 def _backends(config: str) -> set[str]:
