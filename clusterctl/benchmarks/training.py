@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any, Literal, get_args
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
+from clusterctl.documents.kinds import SampleUnit
 from clusterctl.text.foreign import NotUnderstood, json_value, lines
 from clusterctl.text.visible import one_line_texts
 from clusterctl.workloads.records import MARK
@@ -16,8 +17,6 @@ from clusterctl.workloads.records import MARK
 Api = Literal["ddp", "horovod"]
 """How ranks train one model: torch's DistributedDataParallel, or Horovod's DistributedOptimizer."""
 Hook = Literal["none", "fp16", "topk"]
-SampleUnit = Literal["image", "sequence", "sample", "token"]
-"""What the rates of trainings count; ``sample``: a program of the user that does not say it."""
 _MIB = 1 << 20
 
 

@@ -7,16 +7,18 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 from clusterctl.benchmarks.base import Fault, FaultKind
-from clusterctl.benchmarks.training import RankRate, SampleUnit, TrainingRun
+from clusterctl.benchmarks.training import RankRate, TrainingRun
+from clusterctl.documents.kinds import SampleUnit
 from clusterctl.text.foreign import NotUnderstood, decimal
 from clusterctl.text.secret.scrub import scrubbed
 from clusterctl.text.visible import one_line
 
 HOROVOD = r"Total img/sec on (?P<ranks>[0-9]{1,9}) \S{1,20}: (?P<image>[0-9.]{1,30})(?: \+-(?P<spread>[0-9.]{1,30}))?"
 """The line in which Horovod's synthetic benchmarks print the rate of all ranks."""
-UNITS: tuple[SampleUnit, ...] = ("sample", "image", "sequence", "token")
+UNITS: tuple[SampleUnit, ...] = get_args(SampleUnit)
 _MOST = 1e18
 _LONGEST_NAME = 60
 _INTERPRETERS = re.compile(r"python[0-9.]{0,8}|bash|sh|dash|perl|ruby|julia")

@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 
 from clusterctl.documents.base import Document, Part, Sparse
 from clusterctl.documents.explain import KnownCause
-from clusterctl.documents.kinds import ComparisonWord
+from clusterctl.documents.kinds import ComparisonWord, SampleUnit
 from clusterctl.documents.proof import Proof
 from clusterctl.documents.words import Success
 
@@ -84,7 +84,7 @@ class VariantPoint(Sparse):
 
     np: int
     nodes: int
-    sample: Literal["image", "sequence", "sample", "token"]
+    sample: SampleUnit
     samples_per_s: Spread
     efficiency: float | None
     efficiency_between_nodes: float | None = None

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Literal
+
+SampleUnit = Literal["image", "sequence", "sample", "token"]
+"""What the rates of trainings count; ``sample``: a program of the user that does not say it."""
 
 
 class FailureKind(str, Enum):
