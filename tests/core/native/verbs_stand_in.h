@@ -10,7 +10,6 @@ struct VerbsFaults {
   int mtu = 5;                // IBV_MTU_* of the ports
   bool refuse_inline = false;
   bool unreachable = false;   // no queue pair becomes ready to receive
-  bool silent = false;        // writes complete, and do not arrive
   bool iwarp = false;
   bool no_device = false;
   bool port_down = false;     // writes end with retries exceeded, after an event

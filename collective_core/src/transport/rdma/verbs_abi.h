@@ -1,7 +1,8 @@
 // The part of libibverbs' ABI that this transport uses, as rdma-core has kept it since version 1.1 of the library.
 //
-// Declared here because a wheel is built where rdma-core's headers are not, for hosts of which most have no library.
-// Names are those of <infiniband/verbs.h> without "ibv_"; the test "rdma-abi" compares both where that header exists.
+// Machines that build wheels lack rdma-core's headers, and most hosts that install one lack libibverbs. So the
+// declarations are here. Names are those of <infiniband/verbs.h> without "ibv_"; tests/core/native/rdma.cc compares
+// both where that header exists.
 #pragma once
 
 #include <pthread.h>
