@@ -32,7 +32,7 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class TonedLine:
-    """One line, or several of which only the first has ``marks``: start, end and tone of parts, in their order."""
+    """One line; ``marks`` are the start, end and tone of parts, in their order. Further lines in ``text`` have none."""
 
     text: str
     marks: tuple[tuple[int, int, Tone], ...] = ()
