@@ -78,6 +78,8 @@ class RunByBench(Model):
     """The name under which it is installed."""
     horovod: bool = False
     """Whether it has Horovod's API instead of a backend of torch.distributed."""
+    torch: str = ""
+    """The PyTorch that the vendor's published packages need, if it is too old for the programs of ``bench``."""
     backend: Literal["nccl", "accl"] = "nccl"
     """The backend of torch.distributed, where it has one."""
     collectives: bool = True

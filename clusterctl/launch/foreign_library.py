@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from urllib.parse import urlencode
 
 from clusterctl.errors import UsageError
-from clusterctl.facts.model.python import InstalledLibrary
+from clusterctl.facts.model.python import OLDEST_TORCH, InstalledLibrary
 from clusterctl.images import library as libraries
 from clusterctl.images.library import RunByBench
 from clusterctl.launch.environment import Library
@@ -41,6 +41,12 @@ def missing(name: Library, installed: InstalledLibrary | None, python: str) -> t
         return None
     found, bench = known
     why = f"{found.title} is not installed for {python}: expected the module {bench.module} of {bench.distribution}"
+    if bench.torch:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        return why, (
+            f"the vendor's published packages are for torch {bench.torch}, and bench needs {oldest} or newer: run your "
+            "own script on the older torch with launch, or ask the vendor for a package for the newer one"
+        )
     return why, (
         f"install it there, or set `python` in the inventory to a Python that has it; image build --library {name}, up "
         "and bench --containers measure in an image"

@@ -265,7 +265,7 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
     elif needs.torch and is_old_torch(answer.torch):
         missing(
             f"torch {answer.torch} of {answer.python} is too old for bench's programs",
-            "use torch 2.4 or newer; run your own script on an older one with render mpirun or render docker-run",
+            "use torch 2.4 or newer; run your own script on an older one with launch",
         )
     python = answer.python or node.python or "python3"
     if (

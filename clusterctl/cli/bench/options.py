@@ -81,8 +81,9 @@ class Ranks:
         typer.Option(
             "--library",
             metavar="LIBRARY",
-            help="nccl, gloo, ccore, nccl+ccore (NCCL, with collective_core in front), or what the nodes have of "
-            "accl, acspeed, aiacc, horovod, lightcc.",
+            help="nccl, gloo, ccore, nccl+ccore (NCCL, with collective_core in front); for bench also what the nodes "
+            "have of acspeed, aiacc, horovod, accl, lightcc. The published accl and lightcc need a PyTorch that is too "
+            "old for bench: use launch without --library.",
             show_default="nccl on GPUs, else an installed library",
         ),
     ] = None

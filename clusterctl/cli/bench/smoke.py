@@ -22,7 +22,7 @@ def requests(request: Request) -> tuple[Request, Request]:
     from clusterctl.benchmarks.training import Training
 
     sweep: dict[str, Any] = {
-        "min_bytes": 8, "max_bytes": 4 << 20, "step_factor": 8, "iters": 5, "warmup_iters": 2, "check": True
+        "min_bytes": 8, "max_bytes": 2 << 20, "step_factor": 8, "iters": 5, "warmup_iters": 2, "check": True
     }  # fmt: skip
     points = (request.np,) if request.np is not None else None
     training = Training(model="resnet50", warmup=2, windows=2, steps=2)

@@ -7,6 +7,8 @@ import pytest
 from clusterctl.benchmarks.collective import COLLECTIVES, CollectiveSweep
 from clusterctl.benchmarks.perf_output import Half, Row
 from clusterctl.benchmarks.sweep_sizes import check_sizes, missed_end, reaching_end, wanted_sizes
+from clusterctl.cli.bench import smoke
+from clusterctl.launch.request import Request
 
 HALF = Half(1.0, 1.0, 1.0, 0)
 SPLIT = [name for name in COLLECTIVES if name not in ("all_reduce", "broadcast", "reduce", "sendrecv")]
@@ -102,6 +104,11 @@ def test_a_sweep_that_ends_before_its_largest_size_is_announced(first, last, fac
 )
 def test_a_sweep_starts_where_it_reaches_its_end_if_that_is_near(last, factor, first):
     assert reaching_end(sweep(first=8, last=last, factor=factor)).min_bytes == first
+
+
+def test_the_smoke_benchmark_reaches_its_own_largest_size():
+    collective, _ = smoke.requests(Request(None, {}, 2, None, None, None, None, 60.0))
+    assert missed_end(CollectiveSweep(**collective.sweep)) is None
 
 
 def test_a_row_of_another_type_or_operator_is_refused():

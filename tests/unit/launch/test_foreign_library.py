@@ -7,6 +7,7 @@ import pytest
 from clusterctl.errors import UsageError
 from clusterctl.facts.model.python import InstalledLibrary
 from clusterctl.inventory.model import Node
+from clusterctl.launch import foreign_library
 from clusterctl.launch.assume import assumed
 from clusterctl.launch.identity import SHOWN
 from clusterctl.launch.plan import plan
@@ -46,6 +47,20 @@ def test_ranks_are_told_what_to_import_in_a_form_that_every_launcher_passes_on()
     assert "LD_PRELOAD" not in env
     assert program[program.index("--backend") + 1] == "accl"
     assert not set(env[rank.VARIABLE]) & set(" ,;\"'\\{}")
+
+
+@pytest.mark.parametrize(
+    ("library", "words"),
+    [
+        ("accl", "published packages are for torch 1.8 to 1.10, and bench needs 2.4 or newer: run your own script"),
+        ("lightcc", "published packages are for torch 1.11, and bench needs 2.4 or newer: run your own script"),
+        ("aiacc", "image build --library aiacc, up and bench --containers measure in an image"),
+    ],
+)
+def test_a_missing_library_is_not_recommended_where_no_published_package_fits_bench(library, words):
+    why, hint = foreign_library.missing(library, None, "/usr/bin/python3")
+    assert "is not installed for /usr/bin/python3" in why
+    assert words in hint
 
 
 def test_a_library_that_nodes_have_in_different_places_is_not_preloaded_from_one_of_them():
