@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.base import ReadStatus
+from clusterctl.text.wording import counted, some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice
@@ -16,9 +17,20 @@ GIVEN_AWAY = ("vfio-pci", "nvgrace_gpu_vfio_pci", "mlx5_vfio_pci", "pci-stub", "
 
 def own_gpus(facts: NodeFacts) -> tuple[PciDevice, ...]:
     """Return the GPUs of this node's driver, without virtual functions and GPUs assigned to guests."""
-    return tuple(
-        gpu for gpu in facts.pci.nvidia_gpus if gpu.physical_function is None and gpu.driver not in GIVEN_AWAY
-    )
+    return _of_this_node(facts.pci.nvidia_gpus)
+
+
+def _of_this_node(gpus: tuple[PciDevice, ...]) -> tuple[PciDevice, ...]:
+    return tuple(gpu for gpu in gpus if gpu.physical_function is None and gpu.driver not in GIVEN_AWAY)
+
+
+def unsupported(facts: NodeFacts) -> str:
+    """Return that the node's AMD GPUs are not supported; empty if it has none of its own."""
+    gpus = _of_this_node(facts.pci.amd_accelerators)
+    if not gpus:
+        return ""
+    kinds = some(sorted({f"{gpu.vendor}:{gpu.device}" for gpu in gpus}), 3)
+    return f"{counted(len(gpus), 'AMD GPU')} ({kinds}): clusterctl supports NVIDIA GPUs only"
 
 
 def why_none(facts: NodeFacts) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from clusterctl.acceptance.model import AcceptRow, NodeProgram, RowCommand, RowPlace, Tier
 from clusterctl.acceptance.outputs import records
 from clusterctl.facts.model.node import NodeFacts
+from clusterctl.requirements.gpus import unsupported
 
 # The exit status 1 of device_perf: a row of a GPU failed, and a record tells which one.
 _STATUSES = frozenset({0, 1})
@@ -16,7 +17,7 @@ _START_S = 120.0
 
 def without_gpu(facts: NodeFacts) -> str:
     """Return why a row of GPUs does not apply to a node."""
-    return "" if facts.gpu.devices.or_else(()) else "the node has no GPU"
+    return "" if facts.gpu.devices.or_else(()) else unsupported(facts) or "the node has no GPU"
 
 
 def _one_gpu(facts: NodeFacts) -> str:

@@ -16,6 +16,7 @@ from clusterctl.acceptance.model import (
     RowStatus,
     Tier,
 )
+from clusterctl.acceptance.rows.gpu import without_gpu
 from clusterctl.documents.kinds import Effect
 from clusterctl.facts.base import Reading, ReadStatus
 from clusterctl.facts.model.health import Health, KernelLog
@@ -81,7 +82,7 @@ def _kernel_log(place: RowPlace) -> Parsed:
 
 
 def _without_gpu(facts: NodeFacts) -> str:
-    return "" if facts.gpu.devices.or_else(()) or facts.pci.nvidia_gpus else "the node has no GPU"
+    return "" if facts.pci.nvidia_gpus else without_gpu(facts)
 
 
 def _drift(place: FleetPlace) -> FleetAnswer:

@@ -77,6 +77,11 @@ class PciDevice(Part):
         return self.vendor == "10de" and self.class_code[:2] == "03"
 
     @property
+    def is_amd_accelerator(self) -> bool:
+        """Whether it is an AMD GPU for computing: a 3D, other display or accelerator function, no VGA controller."""
+        return self.vendor == "1002" and self.class_code[:4] in ("0302", "0380", "1200")
+
+    @property
     def is_nvswitch(self) -> bool:
         """Whether it is an NVSwitch up to NVLink 4, a PCI bridge of the class "other" (0680)."""
         return self.vendor == "10de" and self.class_code.startswith("0680")
@@ -96,6 +101,11 @@ class Pci(Part):
     def nvidia_gpus(self) -> tuple[PciDevice, ...]:
         """The GPUs on the PCI bus, with or without a driver."""
         return tuple(d for d in self.devices.or_else(()) if d.is_nvidia_gpu)
+
+    @property
+    def amd_accelerators(self) -> tuple[PciDevice, ...]:
+        """AMD's GPUs for computing on the PCI bus, with or without a driver."""
+        return tuple(d for d in self.devices.or_else(()) if d.is_amd_accelerator)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.gpu import driver_install as gpu_driver_install
 from clusterctl.requirements.gpu import links as gpu_links
-from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus, why_none
+from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus, unsupported, why_none
 from clusterctl.requirements.steps import LoadModule, Reboot, Step
 from clusterctl.requirements.wording import because
 from clusterctl.text.wording import counted, some
@@ -221,6 +221,8 @@ def _warnings(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[str, ...]:
             f"nodes with other GPUs run other drivers ({named}): a job on both kinds of nodes may fail"
         )
     warnings += gpu_links.warnings(facts, fleet)
+    if other_vendor := unsupported(facts):
+        warnings.append(f"not counted: {other_vendor}")
     flavours = Counter(
         other.gpu.driver.value.flavour
         for other in fleet.peers(node.name).values()
@@ -237,6 +239,9 @@ def _decided(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     if facts.pci.devices.value is None:
         return Decision(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     if not own_gpus(facts):
+        if other := unsupported(facts):
+            skipping = "requirements.skip: [gpu-driver] in the inventory leaves the GPUs out of the check"
+            return Decision(NAME, Status.UNMET, f"{other}; {skipping}")
         if node.gpus and not facts.pci.nvidia_gpus:
             return Decision(
                 NAME, Status.UNMET, f"PCI shows no NVIDIA GPU, but the inventory sets gpus: {node.gpus}"

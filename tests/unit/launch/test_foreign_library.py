@@ -52,8 +52,14 @@ def test_ranks_are_told_what_to_import_in_a_form_that_every_launcher_passes_on()
 @pytest.mark.parametrize(
     ("library", "words"),
     [
-        ("accl", "published packages are for torch 1.8 to 1.10, and bench needs 2.4 or newer: run your own script"),
-        ("lightcc", "published packages are for torch 1.11, and bench needs 2.4 or newer: run your own script"),
+        (
+            "accl",
+            "published packages are for torch 1.8 to 1.10, and bench needs 2.4 or newer: run your own script",
+        ),
+        (
+            "lightcc",
+            "published packages are for torch 1.11, and bench needs 2.4 or newer: run your own script",
+        ),
         ("aiacc", "image build --library aiacc, up and bench --containers measure in an image"),
     ],
 )
