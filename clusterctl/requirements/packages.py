@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
+from clusterctl.facts.vendors import tables
 from clusterctl.requirements import signing_key
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import Command, InstallPackages, Step, WriteFile
@@ -51,8 +52,22 @@ class Repository:
     signs: Literal["packages", "metadata"] = "packages"
 
 
+def refused(facts: NodeFacts) -> str:
+    """Return why nothing is installed on the node's distribution, whatever its manager; empty if it is supported.
+
+    CentOS 7 may have dnf from EPEL.
+    """
+    system = facts.system.os.value
+    ended = None if system is None else tables.ended(system.id, system.version_id)
+    if system is None or ended is None:
+        return ""
+    return f"clusterctl installs nothing on {system.pretty_name}, whose support ended on {ended:%Y-%m-%d}"
+
+
 def manager(facts: NodeFacts) -> Manager | None:
     """Return the node's package manager if clusterctl supports it."""
+    if refused(facts):
+        return None
     if facts.software.manager == "apt":
         return "apt"
     return "dnf" if facts.software.manager == "dnf" else None
@@ -62,6 +77,8 @@ def by_hand(facts: NodeFacts, what: str) -> str:
     """Return what the operator must install by hand; empty when clusterctl can install it."""
     if manager(facts) is not None:
         return ""
+    if why := refused(facts):
+        return f"; install {what} by hand ({why})"
     only = "; this node has yum without dnf" if facts.software.manager == "yum" else ""
     return f"; install {what} by hand (clusterctl supports apt and dnf{only})"
 

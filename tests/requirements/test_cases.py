@@ -87,6 +87,25 @@ def _core(words):
     return Carried(f"collective_core-0.1.0-py3-none-linux_{machine}.whl", machine, (major, minor))
 
 
+def _placed(case, **differing):
+    """Return the facts, the node and the fleet of a case; ``differing`` changes the facts of all nodes."""
+    said, everyone, own = case.get("nodes", {}), case.get("everyone", {}), case.get("facts", {})
+    node = Node.model_validate({"name": "n1", "address": "n1", **everyone, **case.get("node", {})})
+    # Each peer's facts are given as where they differ from this node's.
+    found = {
+        name: facts_of({**own, **of, **differing})
+        for name, of in {node.name: {}, **case.get("peers", {})}.items()
+    }
+    others = tuple(
+        Node.model_validate({"name": name, "address": name, **everyone, **said.get(name, {})})
+        for name in dict.fromkeys((*case.get("peers", {}), *said))
+    )
+    earlier = {node.name: facts_of({**own, **case["earlier"], **differing})} if "earlier" in case else {}
+    launcher = Launcher(case.get("launcher", "openmpi"))
+    core = _core(case.get("core", "x86_64 2.35"))
+    return found[node.name], node, Fleet((node, *others), found, earlier, launcher, core)
+
+
 @pytest.mark.parametrize("path", CASES, ids=[f"{p.parent.name}/{p.stem}" for p in CASES])
 def test_case(path):
     case = resources.table(path)
@@ -103,21 +122,8 @@ def test_case(path):
         "core",
     }
     assert case["about"]
-    facts = facts_of(case.get("facts", {}))
-    everyone = case.get("everyone", {})
-    node = Node.model_validate({"name": "n1", "address": "n1", **everyone, **case.get("node", {})})
     requirement = ALL[path.parent.name]
-    # Each peer's facts are given as where they differ from this node's.
-    peers = {name: facts_of({**case.get("facts", {}), **of}) for name, of in case.get("peers", {}).items()}
-    said = case.get("nodes", {})
-    others = tuple(
-        Node.model_validate({"name": name, "address": name, **everyone, **said.get(name, {})})
-        for name in dict.fromkeys((*peers, *said))
-    )
-    earlier = {node.name: facts_of({**case.get("facts", {}), **case["earlier"]})} if "earlier" in case else {}
-    launcher = Launcher(case.get("launcher", "openmpi"))
-    core = _core(case.get("core", "x86_64 2.35"))
-    fleet = Fleet((node, *others), {node.name: facts, **peers}, earlier, launcher, core)
+    facts, node, fleet = _placed(case)
     verdict = requirement.decide(facts, node, fleet)
     expect = case["expect"]
     assert verdict.requirement == path.parent.name
@@ -133,11 +139,11 @@ def test_case(path):
         assert verdict.owner is not None and verdict.owner.value == expect["owner"]
     assert (verdict.no_step, verdict.follows) == (expect.get("no_step", ""), expect.get("follows", ""))
     # Nothing else is asked of nodes when only this requirement is checked.
-    asked, others_asked, then = (
+    asked, then = (
         {name: _asked_only(found, requirement.READS) for name, found in of.items()}
-        for of in ({node.name: facts}, peers, earlier)
+        for of in (fleet.facts, fleet.earlier)
     )
-    among = Fleet((node, *others), {**asked, **others_asked}, then, launcher, core)
+    among = replace(fleet, facts=asked, earlier=then)
     assert requirement.decide(asked[node.name], node, among) == verdict
     for name, part in expect.get("content", {}).items():
         assert part in next(step.content for step in steps if getattr(step, "path", None) == name)
@@ -154,6 +160,29 @@ def test_case(path):
         assert again.docker.daemon_config != facts.docker.daemon_config
     else:
         assert (again, plan_again) == (facts, plan)
+
+
+@pytest.mark.parametrize("manager", ["yum", "dnf"])
+@pytest.mark.parametrize(("os", "words"), [
+    ("centos7", "clusterctl installs nothing on CentOS Linux 7 (Core), whose support ended on 2024-06-30"),
+    ("amzn2", "clusterctl installs nothing on Amazon Linux 2, whose support ended on 2026-06-30"),
+])  # fmt: skip
+def test_nothing_is_installed_on_a_distribution_without_support_and_the_reason_says_why(os, words, manager):
+    """CentOS 7 may have dnf from EPEL. Each case that installs something elsewhere is judged there as well."""
+    judged = 0
+    for path in CASES:
+        case = resources.table(path)
+        requirement = ALL[path.parent.name]
+        if not any(step.kind == "install-packages" for step in requirement.decide(*_placed(case)).steps):
+            continue
+        judged += 1
+        facts, node, fleet = _placed(case, os=os, manager=manager)
+        verdict = requirement.decide(facts, node, fleet)
+        assert [step for step in verdict.steps if step.kind == "install-packages"] == [], path
+        assert verdict.status is Status.UNMET, path
+        # The case without docker names docker's requirement, which has the reason.
+        assert words in f"{verdict.reason} {verdict.no_step}" or path.stem == "bare_without_docker", path
+    assert judged > 60
 
 
 def test_there_are_cases_for_every_requirement():

@@ -64,6 +64,7 @@ OS = {
     "trixie": OsRelease("debian", (), "13", "Debian GNU/Linux 13", "trixie"),
     "amzn": OsRelease("amzn", ("fedora",), "2023", "Amazon Linux 2023"),
     "amzn2": OsRelease("amzn", ("centos", "rhel", "fedora"), "2", "Amazon Linux 2"),
+    "centos7": OsRelease("centos", ("rhel", "fedora"), "7", "CentOS Linux 7 (Core)"),
     "sles": OsRelease("sles", ("suse",), "15.6", "SUSE Linux Enterprise Server 15"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -143,12 +144,21 @@ class RepositoryKey(Sourced):
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
 
 
+class EndedDistribution(Sourced):
+    """A distribution on which nothing is installed, because its general support ended."""
+
+    distribution: Text
+    version: Text
+    end: date
+
+
 class RepositoryTables(BaseModel):
     """``repositories.yaml``."""
 
     model_config = _STRICT
 
     keys: tuple[RepositoryKey, ...]
+    ended: tuple[EndedDistribution, ...]
 
 
 class LibraryVariables(Sourced):
@@ -202,6 +212,13 @@ def clouds() -> CloudTables:
 def repositories() -> RepositoryTables:
     """Return the tables of package repositories."""
     return read("repositories", RepositoryTables)
+
+
+def ended(distribution: str, version_id: str) -> date | None:
+    """Return when the general support of a distribution ended; None for one on which packages are installed."""
+    major = version_id.partition(".")[0]
+    rows = repositories().ended
+    return next((row.end for row in rows if (row.distribution, row.version) == (distribution, major)), None)
 
 
 @cache

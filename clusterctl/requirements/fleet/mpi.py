@@ -11,7 +11,7 @@ from clusterctl.inventory.model import Launcher
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status, switched_off
 from clusterctl.requirements.gpus import own_gpus, why_none
-from clusterctl.requirements.packages import by_hand, install
+from clusterctl.requirements.packages import by_hand, install, manager
 from clusterctl.requirements.steps import Command, PutTree, Step
 from clusterctl.requirements.wording import because
 from clusterctl.text.wording import some
@@ -113,7 +113,7 @@ def _launching(
     if mpi.hydra is not None:
         return Decision(NAME, Status.MET, f"MPICH's launcher is {mpi.hydra}", evidence)
     title, packages = _LAUNCHERS[launcher]
-    package = install(facts, node, f"Install {title}", *packages.get(facts.software.manager or "", ()))
+    package = install(facts, node, f"Install {title}", *packages.get(manager(facts) or "", ()))
     reason = f"{title} is not installed{by_hand(facts, title)}"
     return Decision(NAME, Status.UNMET, reason, evidence, steps=(package,) if package is not None else ())
 
@@ -148,7 +148,7 @@ def _unbuilt(
     tools = {"make": facts.software.tool("make"), "g++": facts.software.tool("g++")}
     steps: list[Step] = []
     if not all(tools.values()):
-        names = _COMPILERS.get(facts.software.manager or "", ())
+        names = _COMPILERS.get(manager(facts) or "", ())
         package = install(facts, node, "Install make and the C++ compiler", *names)
         if package is None:
             missing = some([name for name, path in tools.items() if path is None])

@@ -12,7 +12,7 @@ from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status, switched_off
 from clusterctl.requirements.fleet.votes import OncePerFleet
 from clusterctl.requirements.gpus import own_gpus
-from clusterctl.requirements.packages import by_hand, install
+from clusterctl.requirements.packages import by_hand, install, manager
 from clusterctl.requirements.steps import MakeVenv, Step
 from clusterctl.requirements.wording import because
 
@@ -247,16 +247,16 @@ def _base(facts: NodeFacts, found: NodePython, needs_pip: bool) -> tuple[str, st
     ]
     for one in sorted(able, key=lambda one: (not one.is_default, -one.minor)):
         return one.path, "", ()
-    system, manager = facts.system.os.value, facts.software.manager
+    system, found_manager = facts.system.os.value, manager(facts)
     release = _major(system.version_id) if system is not None else 0
-    if manager == "dnf":
+    if found_manager == "dnf":
         if system is not None and system.family == "rhel" and system.id != "fedora":
             if str(release) in _ON_RHEL:
                 return "/usr/bin/python3.12", "", ("python3.12",)
             if system.id == "amzn":
                 return "/usr/bin/python3.11", "", ("python3.11",)
         return "/usr/bin/python3", "", ("python3",)
-    if manager != "apt":
+    if found_manager != "apt":
         return "", by_hand(facts, "Python 3.10 or newer with its module venv").removeprefix("; "), ()
     default = next((one for one in found.distribution if one.is_default), None)
     first = _OLD_RELEASES.get(system.id, 0) if system is not None else 0

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.gpu_models import is_joined_to_its_cpu
 from clusterctl.facts.vendors import tables
+from clusterctl.requirements import packages
 from clusterctl.requirements.gpu import nvidia_repository
 from clusterctl.requirements.gpus import own_gpus
-from clusterctl.requirements.packages import kernel_headers
 from clusterctl.requirements.steps import Command, InstallPackages, Step, WriteFile
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _pin(version: str) -> WriteFile:
 
 
 def _headers(facts: NodeFacts) -> tuple[str, ...]:
-    name = kernel_headers(facts)
+    name = packages.kernel_headers(facts)
     return (name,) if facts.modules.headers.value is None and name is not None else ()
 
 
@@ -114,14 +114,14 @@ def _from_distribution(facts: NodeFacts, node: Node) -> Offer:
             )
         branch = settings.version.partition(".")[0]
         name = f"nvidia-driver-{branch}-server" + ("" if proprietary else "-open")
-        packages = (*_headers(facts), name)
-        return Offer((InstallPackages(f"Install {name}", "apt", packages, folder),))
+        names = (*_headers(facts), name)
+        return Offer((InstallPackages(f"Install {name}", "apt", names, folder),))
     if system is not None and system.id == "debian":
         kernel = "nvidia-kernel-dkms" if proprietary else "nvidia-open-kernel-dkms"
         # Without a display: the module, nvidia-smi, and the library that CUDA programs load.
-        packages = (*_headers(facts), kernel, "nvidia-smi", "libcuda1", "nvidia-persistenced")
+        names = (*_headers(facts), kernel, "nvidia-smi", "libcuda1", "nvidia-persistenced")
         note = "Debian has these packages in contrib, non-free and non-free-firmware: enable them in apt's sources"
-        return Offer((InstallPackages(f"Install {kernel}", "apt", packages, folder),), warnings=(note,))
+        return Offer((InstallPackages(f"Install {kernel}", "apt", names, folder),), warnings=(note,))
     name = system.pretty_name if system is not None else "this distribution"
     return Offer(why_not=f"{name} provides no NVIDIA driver (set gpu_driver.install: nvidia)")
 
@@ -142,7 +142,7 @@ def _from_nvidia(facts: NodeFacts, node: Node) -> Offer:
     settings = node.requirements.gpu_driver
     folder = node.requirements.packages.folder
     repository = nvidia_repository.cuda_repository(facts)
-    manager = facts.software.manager
+    manager = packages.manager(facts)
     if repository is None and (folder is None or manager not in ("apt", "dnf")):
         where = nvidia_repository.distribution(facts) or "this distribution"
         return Offer(why_not=f"clusterctl has no signing key for NVIDIA's repository of {where}")
@@ -152,8 +152,8 @@ def _from_nvidia(facts: NodeFacts, node: Node) -> Offer:
     if manager == "apt":
         if settings.version is not None:
             found.append(_pin(settings.version))
-        packages = (*_headers(facts), package)
-        found.append(InstallPackages(f"Install {package}", "apt", packages, folder))
+        names = (*_headers(facts), package)
+        found.append(InstallPackages(f"Install {package}", "apt", names, folder))
         return Offer(tuple(found))
     system = facts.system.os.value
     if folder is None:
@@ -176,7 +176,7 @@ def offer(facts: NodeFacts, node: Node) -> Offer:
     source = node.requirements.gpu_driver.install
     if source == "never":
         return Offer(why_not="the inventory does not request it")
-    unfit = _unfit(facts, node)
+    unfit = packages.refused(facts) or _unfit(facts, node)
     if unfit:
         return Offer(why_not=unfit)
     offered = _from_distribution(facts, node) if source == "distribution" else _from_nvidia(facts, node)

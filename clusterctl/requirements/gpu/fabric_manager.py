@@ -252,6 +252,8 @@ def _managed_here(facts: NodeFacts, node: Node, nvlink_5: bool) -> Decision:
                     f"{reason}, and nvlsm, which it needs, is not installed",
                     steps=(*brings, *enable),
                 )
+            if nvlink_5 and not brings and facts.software.package("nvlsm") is None:
+                reason += by_hand(facts, "nvlsm")
             return Decision(NAME, Status.UNMET, reason, steps=enable if unit is not None else ())
         if unit.enabled == "disabled":
             return Decision(NAME, Status.UNMET, f"{UNIT} runs, but is not enabled at boot", steps=enable)

@@ -9,7 +9,7 @@ peer-to-peer traffic to the root complex as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from clusterctl.facts.model.devices import ACS_FLAGS
 from clusterctl.facts.subjects.gpu_models import is_joined_to_its_cpu, shares_memory_of_its_cpu
@@ -17,12 +17,12 @@ from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.gpus import GIVEN_AWAY
-from clusterctl.requirements.packages import by_hand
+from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.rdma.data_direct import has_connectx_8
 from clusterctl.requirements.rdma.pci_path import bridges_on_paths, select
 from clusterctl.requirements.rendering import render
-from clusterctl.requirements.steps import InstallPackages, SetRegister, Step
+from clusterctl.requirements.steps import SetRegister, Step
 from clusterctl.requirements.wording import because
 from clusterctl.text.wording import some
 
@@ -262,9 +262,9 @@ def _steps(facts: NodeFacts, node: Node, ports: _Ports) -> tuple[Step, ...]:
     if _by_hand(facts):
         return ()
     found: list[Step] = []
-    if facts.software.tool("setpci") is None and facts.software.manager in ("apt", "dnf"):
-        manager: Literal["apt", "dnf"] = "apt" if facts.software.manager == "apt" else "dnf"
-        found.append(InstallPackages("Install pciutils for setpci", manager, ("pciutils",)))
+    if facts.software.tool("setpci") is None:
+        package = install(facts, node, "Install pciutils for setpci", "pciutils")
+        found += (package,) if package is not None else ()
     if node.requirements.acs.persist and facts.system.systemd_running and not _has_owner(facts):
         capable = [port for port in ports.on_paths if _word(port) is not None]
         script = render(

@@ -13,6 +13,7 @@ from clusterctl.facts.subjects.gpu_models import why_no_gpudirect
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.gpus import own_gpus, why_none
+from clusterctl.requirements.packages import by_hand
 from clusterctl.requirements.rdma import data_direct, dma_buf, efa, nccl_settings, out_of_tree, peermem_notes
 from clusterctl.requirements.rdma import gids as rdma_gids
 from clusterctl.requirements.rdma import ports as rdma_ports
@@ -163,7 +164,8 @@ def _built(facts: NodeFacts, node: Node) -> Decision:
     names = some(["the kernel's headers" if name == "headers" else name for name in missing])
     packages = out_of_tree.packages_for(facts, missing)
     if packages is None:
-        return Decision(NAME, Status.UNMET, f"{reason}; install {names} by hand to build it")
+        hint = by_hand(facts, names) or f"; install {names} by hand"
+        return Decision(NAME, Status.UNMET, f"{reason}, for which {names} are needed{hint}")
     return Decision(
         NAME,
         Status.UNMET,

@@ -13,7 +13,7 @@ from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.fleet.shared_dir import export as exports
 from clusterctl.requirements.fleet.shared_dir import mount as mounts
 from clusterctl.requirements.fleet.shared_dir import wish
-from clusterctl.requirements.packages import install, manager
+from clusterctl.requirements.packages import by_hand, install, manager
 from clusterctl.requirements.steps import EnableUnit, Step, WriteFile
 from clusterctl.requirements.wording import NO_SYSTEMD, because
 from clusterctl.text.wording import some
@@ -70,7 +70,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         return Decision(NAME, Status.MET, f"{what} is mounted at {path} and answers", evidence, warnings)
     waits = _waits(facts, node, fleet)
     if mounts.mounted_at(facts, path) is None:
-        problem += waits
+        problem += waits + by_hand(facts, "the NFS client")
     steps = () if what is None else _client_steps(facts, node, fleet, what, waits=bool(waits))
     # The server's steps come first, if the server was checked.
     server = wish.server(node, fleet)
@@ -156,7 +156,8 @@ def _decide_server(facts: NodeFacts, node: Node, fleet: Fleet, evidence: dict[st
     missing = [address for address in wanted if address not in found]
     reasons = []
     if not facts.nfs.server_threads:
-        reasons.append("the NFS server is not running")
+        hint = by_hand(facts, "it") if facts.nfs.server_threads is None else ""
+        reasons.append(f"the NFS server is not running{hint}")
     elif missing:
         reasons.append(f"{folder} is not exported to {some(missing)}")
     elif not exports.is_written(facts, exports.line(folder, wanted, squash_root=wish.squashes(node, facts))):

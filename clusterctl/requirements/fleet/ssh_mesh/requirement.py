@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 NAME = "ssh-mesh"
 TITLE = "Nodes can log in to each other"
-READS = frozenset({"network", "software", "ssh_mesh"})
+READS = frozenset({"network", "software", "ssh_mesh", "system"})
 ABOUT = About(
     checks="with several nodes: they can log in to each other, with keys of their own and pinned host keys",
     why=(
