@@ -39,7 +39,7 @@ def short(document: Mapping[str, Any]) -> str:
         if count := int(summary[status.value]):
             parts.append(f"{counted(count, 'node')} {status.value}{_names(document, status)}")
     for word in ("not_done", "planned"):
-        if count := int(summary.get(word, 0)):  # earlier versions did not count steps that were not done
+        if count := int(summary.get(word, 0)):
             parts.append(f"{count} {word.replace('_', ' ')}")
     for word, count in open_verdicts(document).items():
         parts += [f"{count} {word}"] if count else []

@@ -294,9 +294,7 @@ put_in_place() { # PATH: replace it by the tree unpacked next to it
 
 put_aside() { rm -rf "$1.clusterctl-old" && { ! is_there "$1" || mv "$1" "$1.clusterctl-old"; }; } # PATH
 
-is_our_tree() { # PATH; always true for entries of earlier versions, which do not record it
-  [ ! -f "$entry/wrote" ] || { [ -f "$1/.clusterctl-tree" ] && ours "$(cat "$1/.clusterctl-tree")"; }
-}
+is_our_tree() { [ -f "$1/.clusterctl-tree" ] && ours "$(cat "$1/.clusterctl-tree")"; } # PATH
 
 would_put_tree() {
   kept path
@@ -317,8 +315,8 @@ undo_put_tree() {
   if [ -e "$entry/existed" ]; then
     cp -a "$entry/prior" "$path.clusterctl-new" && put_in_place "$path" || return 1
     sealed_sum prior
-    # A run killed before the copy was sealed, or an earlier version, recorded no sum to compare with.
-    plain "$entry/seal" && [ "$digest" != - ] || return 0
+    # A run killed before the copy was sealed recorded no sum to compare with.
+    [ "$digest" != - ] || return 0
     [ "$(tree_sum "$path")" != "$digest" ] || return 0
     reason="$path differs from the recorded $entry/prior after it was restored; check its disk"
     return 1

@@ -234,22 +234,13 @@ entry_of() { # KEY -> $entry, or empty
   done
 }
 
-read_order() { # RUN'S DIRECTORY -> $found_order and $order_check, its first two lines; fails unless it has one or two
+order_of() { # RUN'S DIRECTORY -> $found_order; fails if its place in the order of runs is not reliable
   found_order='' order_check='' order_rest=
   plain "$1/order" || return 1
-  { { read -r found_order && { read -r order_check || [ -z "$order_check" ]; } && { ! read -r order_rest; }; } <"$1/order"; } 2>/dev/null &&
+  { read -r found_order && read -r order_check && { ! read -r order_rest; }; } 2>/dev/null <"$1/order" &&
     [ -z "$order_rest" ] || return 1
   case $found_order in '' | 0* | *[!0-9]* | ??????????*) return 1 ;; esac
-}
-
-must_be_sealed() { # RUN'S DIRECTORY: was it created by a version that seals its entries?
-  if read_order "$1"; then [ -n "$order_check" ]; else is_there "$1/0001/seal"; fi
-}
-
-order_of() { # RUN'S DIRECTORY -> $found_order; fails if its place in the order of runs is not reliable
-  read_order "$1" || return 1
-  # Earlier versions wrote only the number, and no seals.
-  if [ -z "$order_check" ]; then ! is_there "$1/0001/seal"; else [ "$order_check" = "$found_order ${1##*/}" ]; fi
+  [ "$order_check" = "$found_order ${1##*/}" ]
 }
 
 has_entries() { # RUN'S DIRECTORY

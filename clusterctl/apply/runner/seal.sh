@@ -2,7 +2,7 @@
 #
 # $entry/seal holds one line per file: "SHA256 SIZE NAME". A tree has "tree" as its size and the sum of its listing.
 # "- - NAME" stands there while the runner rewrites that file: a power loss in between must not look like damage.
-# Entries of earlier versions have no seal. They are accepted only in a run whose order has no second line either.
+# An entry without a seal is damaged.
 
 tree_sum() { # PATH: one SHA-256 over types, modes, owners, names, contents and link targets of all files below
   if [ -h "$1" ]; then
@@ -45,7 +45,6 @@ seal() { # DIRECTORY ENTRY...: write the seals of new entries in DIRECTORY with 
 }
 
 unseal() { # NAME...: mark these files of $entry as about to be rewritten
-  plain "$entry/seal" || return 0
   seal_lines=
   while read -r seal_sum seal_size seal_name; do
     case " $* " in *" $seal_name "*) ;; *) seal_lines="$seal_lines$seal_sum $seal_size $seal_name$newline" ;; esac
@@ -55,7 +54,6 @@ unseal() { # NAME...: mark these files of $entry as about to be rewritten
 }
 
 reseal() { # seal the files that unseal left open in $entry, in this process or in a killed one
-  plain "$entry/seal" || return 0
   seal_lines='' seal_open=
   while read -r seal_sum seal_size seal_name; do
     if [ "$seal_sum" != - ]; then
@@ -85,7 +83,7 @@ needed_for() { # KIND -> $needed, the files that its undo requires, and $filled,
     write_file) needed='wrote' filled='target' ;;
     write_block) needed='wrote' filled='target name' ;;
     write_value) needed='wrote prior' filled='path' ;;
-    put_tree) needed='folders' filled='path' ;;
+    put_tree) needed='folders wrote' filled='path' ;;
     make_venv) needed='folders' filled='path' ;;
     set_register) needed='wrote identity' filled='device register prior' ;;
     command) needed='undo' filled='seconds' ;;
@@ -101,8 +99,8 @@ needed_for() { # KIND -> $needed, the files that its undo requires, and $filled,
 
 found_damage() { damage="$damage${damage:+; }$1"; } # WHAT
 
-find_damage() { # -> $damage, the damage to $entry, empty if it is intact, and $unsealed, 1 if it has no seal
-  damage='' unsealed=
+find_damage() { # -> $damage, the damage to $entry, empty if it is intact
+  damage=
   read_kind || { found_damage 'kind cannot be read'; return; }
   needed_for "$kind" || { found_damage 'kind is not a kind of step that this version can undo'; return; }
   for seal_name in $needed; do plain "$entry/$seal_name" || found_damage "$seal_name is missing"; done
@@ -133,10 +131,8 @@ find_damage() { # -> $damage, the damage to $entry, empty if it is intact, and $
   [ -z "$damage" ] || return 0
   if plain "$entry/seal"; then
     compare_with_seal "$@"
-  elif is_there "$entry/seal" || must_be_sealed "${entry%/*}"; then
-    found_damage 'seal is missing or not a regular file'
   else
-    unsealed=1
+    found_damage 'seal is missing or not a regular file'
   fi
 }
 
@@ -168,7 +164,7 @@ compare_with_seal() { # FILE...: of $entry
 }
 
 check_entry() { # fail if $entry is damaged, with $reason: the damage and what to do
-  damage='' unsealed=
+  damage=
   if [ ! -d "$entry" ] || [ -h "$entry" ]; then
     reason="the step's journal entry cannot be read: $entry is missing or not a directory. Check that its file system is"
     reason="$reason mounted and intact, and undo again. If the entry is lost, restore by hand what the step changed,"
@@ -185,11 +181,7 @@ check_entry() { # fail if $entry is damaged, with $reason: the damage and what t
   return 1
 }
 
-sealed_sum() { # NAME -> $digest, the SHA-256 recorded in the seal of $entry, or the current one if there is no seal
+sealed_sum() { # NAME -> $digest, the SHA-256 recorded in the seal of $entry
   digest=
-  if plain "$entry/seal"; then
-    while read -r seal_sum _ seal_name; do [ "$seal_name" != "$1" ] || digest=$seal_sum; done <"$entry/seal"
-  else
-    digest=$(sum_of "$entry/$1")
-  fi
+  while read -r seal_sum _ seal_name; do [ "$seal_name" != "$1" ] || digest=$seal_sum; done <"$entry/seal"
 }

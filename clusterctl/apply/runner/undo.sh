@@ -96,7 +96,6 @@ list_undo() {
     say_intent
     say_texts
     say_packages
-    note_unsealed
     ! made_again || record "$number" note "$reason"
   done
   record 0 done
@@ -115,11 +114,6 @@ say_texts() { # record the text of a file that will be restored and the one that
   done
   record "$number" prior "$(cat "$entry/prior")"
   record "$number" present "$(cat "$target")"
-}
-
-note_unsealed() {
-  [ -z "$unsealed" ] || record "$number" note \
-    'an earlier version of clusterctl wrote this journal entry without checksums: check the result by hand'
 }
 
 say_packages() { # note what undo removes together with the packages of the step at $entry
@@ -195,7 +189,6 @@ main_undo() {
       continue
     fi
     if [ -n "$sound" ]; then
-      note_unsealed
       case $kind$working in
         restart_unit*) ;;
         *"|$of|"*)

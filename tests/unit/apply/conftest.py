@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
@@ -78,12 +79,20 @@ class Runner:
     def list(self, run=""):
         return self.run_text(script.list_script(self.header(run)))
 
-    def as_before_seals(self, run="run1"):
-        """Make a run's journal what versions wrote that did not seal entries."""
-        folder = self.state / "journal" / run
-        for seal in folder.glob("[0-9]*/seal"):
-            seal.unlink()
-        (folder / "order").write_text((folder / "order").read_text().splitlines()[0] + "\n")
+    def seal_again(self, run="run1"):
+        """Seal the entries of a run as they are now, as if the runner had written what a test changed in them."""
+        for entry in (self.state / "journal" / run).glob("[0-9]*"):
+            seal = entry / "seal"
+            trees = [line for line in seal.read_text().splitlines() if line.split()[1] == "tree"]
+            files = sorted(
+                path for path in entry.iterdir() if path.name not in ("done", "undone", "seal", "prior.new")
+            )
+            sums = [
+                f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.stat().st_size} {path.name}"
+                for path in files
+                if path.is_file()
+            ]
+            seal.write_text("".join(f"{line}\n" for line in (*sums, *trees)))
 
     def snapshot(self):
         """Everything below ``root``: type, mode, owner, content, and the modification time (s) of plain files."""

@@ -60,16 +60,15 @@ def test_no_service_is_restarted_for_a_library_that_was_replaced(apt):
 def test_a_listing_names_all_that_goes_with_the_packages(apt):
     runner, _, env = apt
     runner.apply(STEP, env=env)
-    runner.as_before_seals()
     entry = runner.state / "journal/run1/0001"
     (entry / "etc-brought").write_text("- /etc/thing.d\n0123 /etc/thing.d/a file\n")
     (entry / "groups-brought").write_text("things\n")
-    assert runner.list().events(1) == [(1, "entry"), (1, "would"), *[(1, "note")] * 3]
+    runner.seal_again()
+    assert runner.list().events(1) == [(1, "entry"), (1, "would"), *[(1, "note")] * 2]
     assert runner.list().detail("would").strip() == "- remove the packages libdep pciutils"
     assert [r.detail.strip() for r in runner.list().records if r.event.value == "note"] == [
         "removes their remaining files in /etc, unless changed: /etc/thing.d /etc/thing.d/a file",
         "removes the groups things",
-        "an earlier version of clusterctl wrote this journal entry without checksums: check the result by hand",
     ]
 
 
@@ -97,8 +96,8 @@ def test_a_run_is_undone_though_what_its_packages_left_behind_was_changed_since(
     runner.apply(STEP, env=env)
     left = runner.root / "left"
     left.write_text("somebody's by now\n")
-    runner.as_before_seals()
     (runner.state / "journal/run1/0001/etc-brought").write_text(f"0123 {left}\n")
+    runner.seal_again()
     assert (1, "changed") in runner.undo(env=env).events(1)
     assert left.exists()
     assert (0, "nothing") in runner.undo(env=env).events(0)
