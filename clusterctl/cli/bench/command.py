@@ -12,10 +12,8 @@ from clusterctl.cli.bench import compare as bench_compare
 from clusterctl.cli.bench import dry_run as bench_dry_run
 from clusterctl.cli.bench import ending as bench_ending
 from clusterctl.cli.bench import options
-from clusterctl.cli.bench import output as bench_output
 from clusterctl.cli.bench import preflight as bench_preflight
 from clusterctl.cli.bench import run as bench_run
-from clusterctl.cli.bench import smoke as bench_smoke
 from clusterctl.cli.bench import sweeps as bench_sweeps
 from clusterctl.cli.bench import trust as bench_trust
 from clusterctl.cli.bench.request import requests_of
@@ -56,14 +54,14 @@ def bench(
             what, ranks, sizes, iterations, comparison, instead, planned, acceptance, reports, printed
         )
     if instead.smoke and ranks.timeout_s is None:
-        ranks = replace(ranks, timeout_s=bench_smoke.TIMEOUT_S)
+        ranks = replace(ranks, timeout_s=bench_sweeps.SMOKE_TIMEOUT_S)
     requests = requests_of(
         what, ranks, sizes, iterations, training, allow_slow_path=acceptance.allow_slow_path
     )
     report_files.refuse_unwritable(reports.html, reports.junit, reports.csv, reports.prometheus)
     variants, times = bench_compare.chosen(comparison.compare, comparison.repeats, ranks.library)
     bench_compare.require_trainable(requests[0].training, variants)
-    bench_output.require_possible(printed.output, requests[0], as_json=as_json, compared=bool(variants))
+    bench_ending.require_possible(printed.output, requests[0], as_json=as_json, compared=bool(variants))
     runs = runs or default_root(where.inventory)
     bench_trust.require_curve(acceptance.min_efficiency, requests[0])
     known = bench_trust.baseline_of(acceptance.baseline, runs, compared=comparison.compare is not None)
@@ -76,16 +74,14 @@ def bench(
 
     show = bench_ending.shown(printed.output, as_json=as_json)
     if instead.smoke:
-        all_ended = bench_smoke.run(session, requests[0], runs, label, show)
+        all_ended = bench_sweeps.run_smoke(bench_run.Experiment(session, runs, label), requests[0], show)
     else:
-        all_ended = bench_sweeps.run(
-            requests,
-            lambda request, say: bench_run.measure(
-                session, request, variants, times, runs, known, acceptance.min_efficiency, say, label
-            ),
-            show,
+        experiment = bench_run.Experiment(
+            session, runs, label, variants, times, known, acceptance.min_efficiency
         )
+        all_ended = bench_sweeps.run(experiment, requests, show)
     if as_json:
-        console.emit_json((bench_smoke if instead.smoke else bench_sweeps).document(all_ended))
+        document = bench_sweeps.smoke_document if instead.smoke else bench_sweeps.document
+        console.emit_json(document(all_ended))
     way = None if where.containers else next_command.way(where.inventory, where.limit, runs=runs)
     raise typer.Exit(bench_ending.finish(all_ended, reports, way))

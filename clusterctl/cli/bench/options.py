@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from clusterctl.cli import options as cli
-from clusterctl.cli.bench.output import Output
 from clusterctl.cli.option_groups import Mode, NotWith
 
 DRY_RUN = Mode("--dry-run", "measures nothing")
@@ -21,6 +21,13 @@ MODES = (
 _NOT_FIXED = NotWith("--smoke", "--preflight")
 """Of options that choose the benchmark."""
 _OF_A_RESULT = NotWith("--smoke", "--preflight", "--dry-run")
+
+
+class Output(str, Enum):
+    """Name the output formats."""
+
+    table = "table"
+    horovod = "horovod"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from clusterctl.cli.option_groups import given
 from clusterctl.cli.options import require_seconds
 from clusterctl.errors import UsageError
+from clusterctl.text.closest import did_you_mean
 
 if TYPE_CHECKING:
     from clusterctl.benchmarks.training import Training
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 600.0
 PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16")
+_APIS = ("ddp", "horovod")
+_HOOKS = ("none", "fp16", "topk")
+# DDP and collective_core take any size; a typing error should not become a bucket of terabytes.
+_MOST_MIB = 1 << 20
+_LEAST_MIB = 0.1
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 # K, KB and KiB are the same, as in nccl-tests, whose K is 1024 bytes.
 _SIZE = re.compile(r"(?P<number>[0-9]{1,18}(?:\.[0-9]{1,6})?) ?(?P<unit>[KMG]?)(?:I?B)?", re.IGNORECASE)
@@ -135,7 +141,6 @@ def _sweep(sizes: SizeOptions, iterations: Iterations) -> dict[str, Any]:
 def _training(model: str, iterations: Iterations, asked: TrainingOptions) -> Training:
     from clusterctl.benchmarks.model_names import require_model
     from clusterctl.benchmarks.training import Training
-    from clusterctl.cli.bench import data_parallel
 
     require_model(model, phase=asked.phase, channels_last=asked.channels_last, image_size=asked.image_size)
     if asked.learning_rate is not None and not 0 <= asked.learning_rate < math.inf:
@@ -152,5 +157,57 @@ def _training(model: str, iterations: Iterations, asked: TrainingOptions) -> Tra
         windows=asked.windows, steps=iterations.iters, precision=asked.precision or "fp32",
         default_precision=asked.precision is None, channels_last=asked.channels_last,
         learning_rate=asked.learning_rate, compile=asked.compiled, phase=asked.phase,
-        **data_parallel.settings(asked.api, asked.hook, asked.bucket_cap_mb, compiled=asked.compiled),
+        **_data_parallel(asked.api, asked.hook, asked.bucket_cap_mb, compiled=asked.compiled),
     )  # fmt: skip
+
+
+def _data_parallel(
+    api: str | None, hook: str | None, bucket_cap_mb: str | None, *, compiled: bool
+) -> dict[str, Any]:
+    """Return the fields of a training; raise UsageError for an invalid value, and for contradictions."""
+    chosen = api or "ddp"
+    if chosen not in _APIS:
+        raise UsageError(f"unknown API {chosen[:60]!r}", hint=did_you_mean(chosen, _APIS))
+    kind, equals, ratio = (hook or "none").partition("=")
+    if kind not in _HOOKS or (equals and kind != "topk"):
+        raise UsageError(
+            f"--hook {(hook or '')[:60]!r} is not a valid hook",
+            hint="choose none, fp16, topk, or topk=RATIO such as topk=0.01",
+        )
+    found: dict[str, Any] = {"api": chosen, "hook": kind}
+    if equals:
+        found["top_k_ratio"] = _number("the RATIO of --hook topk=RATIO", ratio, 0.0, 1.0)
+    if bucket_cap_mb == "auto":
+        _require_tunable(chosen, kind, compiled=compiled)
+        found["tune_buckets"] = True
+    elif bucket_cap_mb is not None:
+        found["bucket_cap_mb"] = _number("--bucket-cap-mb", bucket_cap_mb, _LEAST_MIB, _MOST_MIB)
+    return found
+
+
+def _number(flag: str, text: str, least: float, most: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= most or number < least:
+        expected = f"from {least:g} to {most:.0f}" if least else f"above 0 and at most {most:.0f}"
+        raise UsageError(
+            f"{flag} must be a number {expected}, not {text[:60]!r}",
+            hint="for example --hook topk=0.01, --bucket-cap-mb 25 or --bucket-cap-mb auto",
+        )
+    return number
+
+
+def _require_tunable(api: str, hook: str, *, compiled: bool) -> None:
+    if api != "ddp":
+        raise UsageError(
+            "--bucket-cap-mb auto requires --api ddp: DistributedOptimizer fixes its buckets when it starts",
+            hint="give a size, such as --bucket-cap-mb 25, or compare several: "
+            "--compare HOROVOD_FUSION_THRESHOLD=0,HOROVOD_FUSION_THRESHOLD=26214400",
+        )
+    if compiled:
+        raise UsageError(
+            "--bucket-cap-mb auto and --compile cannot be combined: each size would be compiled again",
+            hint="give a size, such as --bucket-cap-mb 25, or leave out --compile",
+        )

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from clusterctl import log
+from clusterctl import log, rundir
 from clusterctl.cli import console, next_command
-from clusterctl.cli.bench import topology as bench_topology
 from clusterctl.cli.bench import trust as bench_trust
 from clusterctl.cli.failed_launch import say_cause
 from clusterctl.cli.terminal import interrupt
@@ -57,6 +56,19 @@ class Ended:
         from clusterctl.results import model
 
         return model.exit_code(self.faults) or int(self.result.status != "ok")
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What all measurements of one command share: the nodes, how often, and what judges the figures."""
+
+    session: Session
+    runs: Path | None
+    label: str | None
+    variants: Sequence[Variant] = ()
+    repeats: int = 1
+    baseline: Baseline | None = None
+    min_efficiency: float | None = None
 
 
 def session_of(where: Where, fanout: int | None, runs: Path | None, *, accept_new_host_keys: bool) -> Session:
@@ -117,17 +129,7 @@ def runner_of(
     )
 
 
-def measure(
-    session: Session,
-    request: Request,
-    variants: Sequence[Variant],
-    repeats: int,
-    runs: Path | None,
-    baseline: Baseline | None = None,
-    min_efficiency: float | None = None,
-    say: Callable[[str], None] = console.talk,
-    label: str | None = None,
-) -> Ended:
+def measure(asked: Experiment, request: Request, say: Callable[[str], None] = console.talk) -> Ended:
     """Measure in a new run folder, store the result there, and return the ended run.
 
     A run that a person interrupts returns what was finished; raise KeyboardInterrupt if nothing was.
@@ -143,12 +145,11 @@ def measure(
     from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
     from clusterctl.results.model import from_interleaved, from_measured
     from clusterctl.results.record import from_document
-    from clusterctl.rundir import RunDir
 
-    run = RunDir.create("bench", runs, label)
-    run.write("inventory", recorded(session.inventory))
-    live = LiveRun(_launches(request, len(variants), repeats))
-    runner = runner_of(session, run, live)
+    run = rundir.RunDir.create("bench", asked.runs, asked.label)
+    run.write("inventory", recorded(asked.session.inventory))
+    live = LiveRun(_launches(request, len(asked.variants), asked.repeats))
+    runner = runner_of(asked.session, run, live)
     logs = run.folder("logs")
     commands: list[Command] = []
 
@@ -161,8 +162,8 @@ def measure(
     measured: Measured | Interleaved
     try:
         with live, terminable(), runner:
-            if variants:
-                measured = interleave(request, variants, repeats, runner, logs, say, starting)
+            if asked.variants:
+                measured = interleave(request, asked.variants, asked.repeats, runner, logs, say, starting)
             else:
                 measured = Measurement(request, runner, logs, say, starting=partial(starting, {})).run()
     except PartlyMeasured as error:
@@ -182,12 +183,32 @@ def measure(
     if measured.faults and not was_interrupted(measured.faults):
         node_of = of_ranks(*(one["node_of_rank"] for one in measured.launches))
         result = result.model_copy(update={"cause": cause_in(run.path, node_of=node_of)})
-    result = bench_topology.kept(run, runner, result, measured.launches)
-    result = bench_trust.held_to(bench_trust.held_against(result, baseline), min_efficiency)
+    result = _with_topology(run, runner, result, measured.launches)
+    result = bench_trust.held_to(bench_trust.held_against(result, asked.baseline), asked.min_efficiency)
     lines = [command.line for command in commands]
     record = from_document(result.document(), commands=lines, folder=str(run.path.resolve()), label=run.label)
     run.write("results", record.document)
-    return Ended(run, result, record, measured.faults, session.inventory.nodes)
+    return Ended(run, result, record, measured.faults, asked.session.inventory.nodes)
+
+
+def _with_topology(
+    run: RunDir, runner: Runner, result: BenchResult, launches: Sequence[Mapping[str, Any]]
+) -> BenchResult:
+    """Return the result with ``proof.topology`` of the nodes that took part; write NCCL's files to the run folder."""
+    from clusterctl.launch import topologies
+
+    for node, dump in runner.dumps.items():
+        for kind, text in (("topo", dump.topology), ("graph", dump.graphs)):
+            if not text:
+                continue
+            path = run.folder("nccl") / f"{node}-{kind}.xml"
+            with rundir.own_file(path):
+                rundir.write_atomically(path, f"{text}\n".encode())
+    nodes = dict.fromkeys(place["node"] for launch in launches for place in launch["placements"])
+    found = topologies.part(list(nodes), runner.dumps, runner.facts)
+    if found is None:
+        return result
+    return result.model_copy(update={"proof": result.proof.model_copy(update={"topology": found})})
 
 
 def _tell_interrupted(reached: str, ended: str, kept: str) -> None:

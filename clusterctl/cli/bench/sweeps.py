@@ -1,4 +1,4 @@
-"""Expand ``bench --collective A,B -d T,U -o P,Q`` into one sweep for each combination, and run them one by one."""
+"""Run several benchmarks: a sweep for each combination of ``--collective A,B -d T,U -o P,Q``, or ``--smoke``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from clusterctl.errors import UsageError
 from clusterctl.text.closest import did_you_mean, spelled
 
 if TYPE_CHECKING:
-    from clusterctl.cli.bench.run import Ended
+    from clusterctl.cli.bench.run import Ended, Experiment
     from clusterctl.launch.request import Request
+
+# A working launch takes a fraction of this time, and a launch that hangs must not block the CI runner.
+SMOKE_TIMEOUT_S = 180.0
 
 
 def collectives_of(text: str | None) -> tuple[str, ...]:
@@ -77,21 +80,15 @@ def requests(
     return tuple(found)
 
 
-def run(
-    asked: Sequence[Request],
-    measure: Callable[[Request, Callable[[str], None]], Ended],
-    show: Callable[[Ended], None],
-) -> tuple[Ended, ...]:
-    """Measure the sweeps one by one and show each result; the first one that fails is the last one.
-
-    ``measure`` also receives a function that prints each note once.
-    """
+def run(experiment: Experiment, asked: Sequence[Request], show: Callable[[Ended], None]) -> tuple[Ended, ...]:
+    """Measure the sweeps one by one and show each result; the first one that fails is the last one."""
+    from clusterctl.cli.bench.run import measure
     from clusterctl.launch.interleave import once
 
     say = once(console.talk)
     ended: list[Ended] = []
     for number, request in enumerate(asked, 1):
-        ended.append(measure(request, say))
+        ended.append(measure(experiment, request, say))
         show(ended[-1])
         if ended[-1].faults and number < len(asked):
             console.talk(f"note: {len(asked) - number} more sweeps were not measured after this failure")
@@ -109,3 +106,42 @@ def document(ended: Sequence[Ended]) -> dict[str, Any]:
     failed = any(one.exit_code for one in ended)
     results = tuple(one.result.document() for one in ended)
     return Sweeps(status=Success.FAILED if failed else Success.OK, results=results).document()
+
+
+def _smoke_requests(request: Request) -> tuple[Request, Request]:
+    """Return the two requests of a smoke test, with the ranks, library and launcher of ``request``."""
+    from dataclasses import replace
+
+    from clusterctl.benchmarks.training import Training
+
+    sweep: dict[str, Any] = {
+        "min_bytes": 8, "max_bytes": 2 << 20, "step_factor": 8, "iters": 5, "warmup_iters": 2, "check": True
+    }  # fmt: skip
+    points = (request.np,) if request.np is not None else None
+    training = Training(model="resnet50", warmup=2, windows=2, steps=2)
+    return replace(request, sweep=sweep, pair_if_alone=True), replace(
+        request, training=training, points=points
+    )
+
+
+def run_smoke(experiment: Experiment, request: Request, show: Callable[[Ended], None]) -> tuple[Ended, ...]:
+    """Run both benchmarks, the second only if the first succeeded; show and return the ended runs."""
+    from clusterctl.cli.bench.run import measure
+
+    ended: list[Ended] = []
+    for one in _smoke_requests(request):
+        ended.append(measure(experiment, one))
+        show(ended[-1])
+        if ended[-1].faults:
+            break
+    return tuple(ended)
+
+
+def smoke_document(ended: tuple[Ended, ...]) -> dict[str, Any]:
+    """Return both results as one document."""
+    from clusterctl.documents.bench import Smoke
+    from clusterctl.documents.words import Success
+
+    failed = any(one.faults for one in ended)
+    results = tuple(one.result.document() for one in ended)
+    return Smoke(status=Success.FAILED if failed else Success.OK, results=results).document()

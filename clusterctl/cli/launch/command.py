@@ -17,7 +17,6 @@ from clusterctl.cli.bench import options
 from clusterctl.cli.bench import run as bench_run
 from clusterctl.cli.bench import sweeps as bench_sweeps
 from clusterctl.cli.bench import trust as bench_trust
-from clusterctl.cli.bench.output import Output
 from clusterctl.cli.bench.request import request_of_ranks
 from clusterctl.cli.option_groups import with_groups
 
@@ -99,12 +98,9 @@ def launch(
     request = bench_run.with_launcher(session, request)
     if planned.dry_run:
         raise typer.Exit(bench_dry_run.run(session, (request,), variants, as_json=as_json))
+    experiment = bench_run.Experiment(session, runs, label, variants, times, known, acceptance.min_efficiency)
     all_ended = bench_sweeps.run(
-        (request,),
-        lambda request, say: bench_run.measure(
-            session, request, variants, times, runs, known, acceptance.min_efficiency, say, label
-        ),
-        bench_ending.shown(Output.table, as_json=as_json),
+        experiment, (request,), bench_ending.shown(options.Output.table, as_json=as_json)
     )
     if as_json:
         console.emit_json(bench_sweeps.document(all_ended))

@@ -6,7 +6,7 @@ import pytest
 from bench_requests import bench_requests
 
 from clusterctl.benchmarks.base import Fault, FaultKind
-from clusterctl.cli.bench import sweeps
+from clusterctl.cli.bench import run, sweeps
 from clusterctl.errors import UsageError
 
 
@@ -62,15 +62,16 @@ def test_mistakes_are_explained(options, message, hint):
     assert refused.value.hint.startswith(hint)
 
 
-def test_the_sweep_that_fails_is_the_last_one(capsys):
+def test_the_sweep_that_fails_is_the_last_one(capsys, monkeypatch):
     fault = Fault(FaultKind.RANK_DIED, "rank 1 died")
     shown = []
 
-    def measure(request, say):
+    def measure(_experiment, request, say):
         say("note: slow")
         return SimpleNamespace(faults=(fault,) if request == 2 else (), request=request)
 
-    ended = sweeps.run([1, 2, 3, 4], measure, shown.append)
+    monkeypatch.setattr(run, "measure", measure)
+    ended = sweeps.run(None, [1, 2, 3, 4], shown.append)
     assert [one.request for one in ended] == [1, 2]
     assert shown == list(ended)
     assert capsys.readouterr().err.splitlines() == [

@@ -6,8 +6,8 @@ import pytest
 from bench_documents import document, point, variant
 from bench_requests import bench_requests
 
-from clusterctl.cli.bench import output as bench_output
-from clusterctl.cli.bench.output import Output
+from clusterctl.cli.bench import ending
+from clusterctl.cli.bench.options import Output
 from clusterctl.documents.bench import BenchResult
 from clusterctl.errors import UsageError
 from clusterctl.report.text import horovod
@@ -60,7 +60,7 @@ def test_scripts_find_their_figures():
 )
 def test_where_it_would_be_false_it_is_refused(options, more, words):
     with pytest.raises(UsageError, match=words):
-        bench_output.require_possible(
+        ending.require_possible(
             Output.horovod, request(**options), **{"as_json": False, "compared": False, **more}
         )
 
