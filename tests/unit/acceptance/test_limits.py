@@ -23,6 +23,39 @@ def test_every_shipped_threshold_has_a_source_and_a_row():
             assert {pattern.partition(".")[0] for pattern in one.fields} <= {*names, "*"}, one
 
 
+@pytest.mark.parametrize(
+    ("name", "gemm", "memory"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 244, 1631), ("NVIDIA A100-SXM4-40GB", 244, 1244),
+        ("NVIDIA A100 80GB PCIe", 228, 1548), ("NVIDIA A100-PCIE-40GB", None, 1244),
+        ("NVIDIA A800-SXM4-80GB", 244, 1631), ("NVIDIA A800 80GB PCIe", 228, 1548),
+        ("NVIDIA H20", None, 3200), ("NVIDIA H100 80GB HBM3", 715, 2680), ("NVIDIA H100 PCIe", None, 1600),
+        ("NVIDIA H100 NVL", None, 3120), ("NVIDIA H200", 715, 3870), ("NVIDIA H200 NVL", None, None),
+        ("NVIDIA L40S", None, 518), ("NVIDIA B200", 1570, 6400), ("NVIDIA B300 SXM6 AC", 1592, 6400),
+        ("NVIDIA GB200", 1640, 6400), ("NVIDIA GB300", None, None), ("Tesla V100-SXM2-32GB", None, None),
+    ],
+)  # fmt: skip
+def test_each_gpu_has_the_bounds_of_its_own_model(name, gemm, memory):
+    """What has no bound of its own is compared with the fleet; names as nvidia-smi prints them."""
+
+    def bound(row, field):
+        found = {one.rule.bound(None) for one in limits.limits().rules(row, field, name)}
+        assert len(found) <= 1
+        return next(iter(found), None)
+
+    assert (bound("gpu-gemm", "bf16_tflops"), bound("gpu-memory", "copy_gb_per_s")) == (gemm, memory)
+    assert len([file for file in limits.shipped() if file.hardware and limits.is_for(file, name)]) == (
+        (gemm is not None or memory is not None) + ("V100" not in name)
+    )
+    assert limits.limits().comparison("gpu-gemm", "bf16_tflops", name).compare
+
+
+@pytest.mark.parametrize("speed", [100, 200, 400, 800])
+def test_ports_of_each_speed_have_a_bound_below_their_line_rate(speed):
+    rules = limits.limits().rules("rdma-bandwidth", "write_gbit_per_s", f"RDMA {speed} Gb/s")
+    assert rules and all(0.9 * speed <= one.rule.bound(None) < speed for one in rules)
+
+
 def test_a_threshold_without_a_source_is_refused():
     with pytest.raises(ValueError, match="source"):
         limits.ThresholdFile.model_validate({"rules": [{"when": "disk.read_mbps < 1", "verdict": "fail"}]})
