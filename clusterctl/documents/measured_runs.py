@@ -11,6 +11,14 @@ from clusterctl.documents.base import Document, Part, Sparse
 from clusterctl.documents.kinds import ComparisonWord
 
 
+def shown_figure(figure: float | None, unit: str | None) -> str:
+    """Return a figure with its unit: ``355.5 GB/s``; ``-`` without one."""
+    if figure is None:
+        return "-"
+    digits = 2 if figure < 10 else 1 if figure < 10_000 else 0
+    return f"{figure:.{digits}f} {unit}"
+
+
 class StoredRun(Part):
     """One benchmark; ``started_at`` is RFC 3339 in UTC, ``folder`` the path of the run folder.
 
@@ -39,10 +47,7 @@ class StoredRun(Part):
     @property
     def best(self) -> str:
         """Return the main figure with its unit: ``355.5 GB/s``; ``-`` without one."""
-        if self.figure is None:
-            return "-"
-        digits = 2 if self.figure < 10 else 1 if self.figure < 10_000 else 0
-        return f"{self.figure:.{digits}f} {self.unit}"
+        return shown_figure(self.figure, self.unit)
 
 
 class ExportedRun(StoredRun):

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from clusterctl import run_ids
 from clusterctl.benchmarks.key import hardware_name
-from clusterctl.documents.bench import BenchResult
+from clusterctl.documents.bench import BenchResult, VariantResult
 from clusterctl.documents.measured_runs import ExportedRun, StoredRun
 from clusterctl.documents.proof import Proof
 from clusterctl.errors import ResultError
@@ -66,13 +66,14 @@ def started_at(run: str) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _figure(result: BenchResult) -> tuple[float | None, str | None]:
-    if result.points:
-        last = max(result.points, key=lambda point: point.np)
+def figure_of(one: VariantResult) -> tuple[float | None, str | None]:
+    """Return the main figure of a variant and its unit; None without figures."""
+    if one.points:
+        last = max(one.points, key=lambda point: point.np)
         return last.samples_per_s.median, last.unit
-    if result.walls:
-        return max(result.walls, key=lambda wall: wall.np).seconds.median, "s"
-    speeds = [row.busbw_gbps.median for row in result.rows if row.busbw_gbps is not None]
+    if one.walls:
+        return max(one.walls, key=lambda wall: wall.np).seconds.median, "s"
+    speeds = [row.busbw_gbps.median for row in one.rows if row.busbw_gbps is not None]
     return (max(speeds), "GB/s") if speeds else (None, None)
 
 
@@ -108,7 +109,7 @@ def from_document(
     """Return the record of a ``clusterctl.bench/1`` document; ValueError if it is invalid."""
     result = result_of(document)
     proof = result.proof
-    figure, unit = _figure(result)
+    figure, unit = figure_of(result.variants[0]) if result.variants else (None, None)
     keys = proof.keys or {}
     key = keys[max(keys, key=int)] if keys else {}
     np, nodes = _size(proof, key)

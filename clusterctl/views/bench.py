@@ -20,6 +20,7 @@ from clusterctl.documents.bench import (
     VariantResult,
     VariantRow,
 )
+from clusterctl.documents.measured_runs import shown_figure
 from clusterctl.documents.proof import Proof
 from clusterctl.inventory import nodeset
 from clusterctl.report import csv, junit, prometheus
@@ -28,7 +29,7 @@ from clusterctl.report.scale import duration
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.table import size
 from clusterctl.report.view import Block, Case, CaseEnd, Item, Metric, Suite, Tile, View
-from clusterctl.results.record import Record
+from clusterctl.results.record import Record, figure_of
 from clusterctl.text.wording import counted
 from clusterctl.views import bench_page, bench_sentence, bench_table, words
 from clusterctl.workloads.device.sensors import NO_GPU
@@ -319,7 +320,7 @@ def _headline(value: float) -> str:
 
 
 def _cases(record: Record) -> Iterator[Case]:
-    """Yield a case for each failure, or the only one of a run without failures."""
+    """Yield a case for each failure, or for each variant of a run without failures."""
     summary, proof = record.summary, record.result.proof
     ranks = "no rank" if summary.np is None else f"{counted(summary.np, 'rank')}"
     what = f"{summary.benchmark}, {summary.library or 'no library'}, {ranks}"
@@ -329,14 +330,27 @@ def _cases(record: Record) -> Iterator[Case]:
         yield Case(f"{what}: {kind}", CaseEnd.FAILURE, kind, f"{failure.message}{hint}")
     if proof.failures:
         return
-    if summary.status == "ok":
-        told = f"best: {summary.best} on {summary.hardware or 'unknown hardware'}"
-        yield Case(what, told="\n".join([told, *_energy(record.result).lines]))
-    else:
-        # The faults of its hardware, and the baseline that it missed.
-        said = trust_lines.lines(Proof(health=proof.health, baseline=proof.baseline))
-        message = "\n".join([f"the run is {summary.status}", *said])
-        yield Case(what, CaseEnd.FAILURE, summary.status, message)
+    # The faults of its hardware, and the baseline that it missed, concern all variants.
+    said = trust_lines.lines(Proof(health=proof.health, baseline=proof.baseline))
+    message = "\n".join([f"the run is {summary.status}", *said])
+    hardware = summary.hardware or "unknown hardware"
+    for name, best, result in _parts(record):
+        case = f"{summary.benchmark}, {name or 'no library'}, {ranks}"
+        if summary.status == "ok":
+            told = f"best: {best} on {hardware}"
+            yield Case(case, told="\n".join([told, *_energy(result).lines]))
+        else:
+            yield Case(case, CaseEnd.FAILURE, summary.status, message)
+
+
+def _parts(record: Record) -> Iterator[tuple[str | None, str, BenchResult]]:
+    """Yield name, main figure and result of each variant; a run without several has the name of its library."""
+    result = record.result
+    if len(result.variants) < 2:
+        yield record.summary.library, record.summary.best, result
+        return
+    for one in result.variants:
+        yield one.name, shown_figure(*figure_of(one)), result.model_copy(update={"variants": (one,)})
 
 
 def _labels(record: Record, key: Mapping[str, str]) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import bench_documents
 import bench_views
@@ -221,3 +222,10 @@ def test_undecided_ratios_are_followed_by_what_decides_them():
         assert (
             " undecided " in " ".join(shown.split()) and "--repeats 9 decides, if they vary as much" in shown
         )
+
+
+def test_junit_has_a_case_with_the_figure_of_each_variant():
+    (suite,) = ElementTree.fromstring(bench_views.junit(record(*TWO)))
+    cases = {case.get("name"): case.findtext("system-out") for case in suite}
+    assert list(cases) == ["all_reduce, nccl, 4 ranks", "all_reduce, <b>ccore</b>, 4 ranks"]
+    assert [text.partition(" GB/s")[0] for text in cases.values()] == ["best: 37.1", "best: 73.7"]
