@@ -81,6 +81,27 @@ done
 echo "left $(found | tr '\\n' ' ')"
 """
 
+# Each rank's script passes SIGTERM on to its program and then ends with 0, so that no launcher kills the other ranks, as
+# Open MPI does a second after the first one failed. SCRIPT is its name.
+_ASK_PROGRAMS = """
+asked=
+for pid in $(found); do
+  case $(tr '\\0' '\\n' 2>/dev/null <"/proc/$pid/cmdline" | sed -n 2p) in
+    */"$SCRIPT") kill -USR1 "$pid" 2>/dev/null && asked="$asked $pid" ;;
+  esac
+done
+turn=0
+while [ -n "$asked" ] && [ "$turn" -lt "$SAVE_TURNS" ]; do
+  sleep 0.5
+  left=
+  for pid in $asked; do
+    [ -z "$(tr -d '\\0' 2>/dev/null <"/proc/$pid/cmdline")" ] || left="$left $pid"
+  done
+  asked=$left
+  turn=$((turn + 1))
+done
+"""
+
 _STATES = {
     "R": "running",
     "S": "waiting",
@@ -128,6 +149,15 @@ def parse_inspection(text: str) -> tuple[RankProcess, ...]:
 def end_script(token: str, grace_s: float) -> bytes:
     """Return sh text that ends the launch's processes on a node within about ``grace_s`` seconds and lists the rest."""
     return (f"GRACE_TURNS={int(grace_s * 2)}\n" + _head(token) + _FIND + _END).encode()
+
+
+def end_programs_script(token: str, grace_s: float, script: str, save_s: float) -> bytes:
+    """Return sh text that does the same for a user's programs, after SIGTERM and up to ``save_s`` seconds to save.
+
+    ``script`` is the name of the file that runs each rank.
+    """
+    ask = f"SCRIPT={script}\nSAVE_TURNS={int(save_s * 2)}\n" + _ASK_PROGRAMS
+    return (f"GRACE_TURNS={int(grace_s * 2)}\n" + _head(token) + _FIND + ask + _END).encode()
 
 
 def end_command_script(token: str, grace_s: float) -> bytes:

@@ -24,6 +24,8 @@ done
 mine=CLUSTERCTL_PROGRAM=$CLUSTERCTL_LAUNCH.$RANK.
 child='' ended=''
 trap 'ended=yes; [ -z "$child" ] || kill -TERM $child 2>/dev/null' TERM
+# clusterctl ends the launch: the launcher must not kill the other ranks because this one has failed.
+trap 'ended=0; [ -z "$child" ] || kill -TERM $child 2>/dev/null' USR1
 env "$mine" "$@" </dev/null &
 child=$!
 [ -z "$ended" ] || kill -TERM $child 2>/dev/null
@@ -45,6 +47,7 @@ for pid in $(grep -Fla "$mine" /proc/[0-9]*/environ 2>/dev/null | sed 's,/proc/\
     printf '\nprogram_rank: rank %s left %s (pid %s)\n' "$RANK" "$name" "$pid" >&2
 done
 # A rank that the launcher ends is not the first that failed.
+[ "$ended" != 0 ] || code=0
 [ $code -eq 0 ] || [ -n "$ended" ] ||
   printf '\nprogram_rank: rank %s on %s exited with status %s\n' "$RANK" "$(uname -n)" "$code" >&2
 exit $code

@@ -54,6 +54,8 @@ _PROBE_TIMEOUT_S = 120.0
 _MESH_TIMEOUT_S = 60.0
 _INSPECT_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 120.0
+# Time for a program of the user between SIGTERM and SIGKILL.
+_SAVE_S = 10.0
 _POLL_S = 0.2
 _ABORT_S = 20.0
 # Of each stream of a rank of a user's program, its begin has NCCL's log, its end the rates.
@@ -316,8 +318,11 @@ class Runner:
         self._ready.clear()
         self._meshes.clear()
 
+        script = processes.end_script(plan.token, END_GRACE_S)
+        if plan.foreign:
+            script = processes.end_programs_script(plan.token, END_GRACE_S, user_program.WRAPPER, _SAVE_S)
+
         def work(_: Node, transport: Transport) -> str:
-            script = processes.end_script(plan.token, END_GRACE_S)
             done = transport.run(_SHELL, stdin=script, timeout_s=_END_TIMEOUT_S)
             return done.text.partition("left ")[2].strip()
 

@@ -15,6 +15,7 @@ from clusterctl.launch.notices import gave_up
 from clusterctl.launch.processes import (
     RankProcess,
     end_command_script,
+    end_programs_script,
     end_script,
     inspect_script,
     parse_inspection,
@@ -520,6 +521,7 @@ def test_the_scripts_never_contain_the_token_itself():
         inspect_script("abcd0123"),
         end_script("abcd0123", 5.0),
         end_command_script("abcd0123", 5.0),
+        end_programs_script("abcd0123", 5.0, "rank.sh", 1.0),
     ):
         assert b"abcd0123" not in script
 
