@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from clusterctl.text.user_files import size_text
+from clusterctl.text.visible import one_line
 from clusterctl.text.wording import counted
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
 # clusterctl's own programs: only their names are printed.
 _PROGRAMS = (".py", ".sh")
+_MOST_BROUGHT = 20
 
 
 def text(launches: Sequence[LaunchPlan]) -> str:
@@ -26,6 +29,17 @@ def text(launches: Sequence[LaunchPlan]) -> str:
             lines.append(f"# {plan.directory}/{name}" + (" (part of clusterctl)" if _program(name) else ":"))
             if not _program(name):
                 lines += [f"#   {line}" for line in data.decode().splitlines()]
+    return "\n".join(lines)
+
+
+def brought_text(files: Mapping[str, int]) -> str:
+    """Return shell comments with the first files that every node gets, and their number and size."""
+    lines = [
+        f"# --bring copies {counted(len(files), 'file')}, {size_text(sum(files.values()))}, to every node:"
+    ]
+    lines += [f"#   {one_line(name, 200)}" for name in list(files)[:_MOST_BROUGHT]]
+    if len(files) > _MOST_BROUGHT:
+        lines.append(f"#   and {len(files) - _MOST_BROUGHT} more; --json lists all of them")
     return "\n".join(lines)
 
 

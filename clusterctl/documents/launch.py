@@ -106,10 +106,11 @@ class Preflight(Sparse, Document):
 class PlannedLaunch(Sparse):
     """One launch of ``bench --dry-run`` or ``render --bench``, which leaves out the first three fields.
 
-    ``files`` has null for a program of clusterctl instead of its text.
+    ``files`` has null for a program of clusterctl instead of its text. ``brought`` has the path and the size in bytes
+    of each file that ``launch --bring`` copies to every node; omitted without that option.
     """
 
-    OPTIONAL: ClassVar = frozenset({"variant", "launcher", "library"})
+    OPTIONAL: ClassVar = frozenset({"variant", "launcher", "library", "brought"})
 
     variant: str | None = None
     launcher: str | None = None
@@ -122,6 +123,7 @@ class PlannedLaunch(Sparse):
     timeout_s: float
     line: str
     files: dict[str, str | None]
+    brought: dict[str, int] | None = None
 
 
 class PlannedLaunches(Document):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
+import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -47,6 +49,14 @@ def wrapped(program: UserProgram, answers: Sequence[Readiness], directory: str) 
         "sh", f"{directory}/{WRAPPER}", folder, "" if paths in _SYSTEM else paths,
         *(f"\\{word}" if _COLON.fullmatch(word) else word for word in program.words),
     )  # fmt: skip
+
+
+def brought(program: UserProgram) -> dict[str, int]:
+    """Return the paths of the brought files below their directory, and their sizes in bytes."""
+    if program.brought is None:
+        return {}
+    with tarfile.open(fileobj=io.BytesIO(program.brought)) as tar:
+        return {e.name: e.size for e in sorted(tar, key=lambda e: e.name) if not e.isdir()}
 
 
 def proving(program: UserProgram, plan: LaunchPlan) -> bytes:

@@ -24,6 +24,7 @@ def run(session: Session, requests: Sequence[Request], variants: Sequence[Varian
     from clusterctl.launch.identity import SHOWN
     from clusterctl.launch.interleave import request_of
     from clusterctl.launch.plan import plan
+    from clusterctl.launch.user_program import brought
 
     wished = [
         (one, request if one is None else request_of(request, one, variants))
@@ -37,6 +38,8 @@ def run(session: Session, requests: Sequence[Request], variants: Sequence[Varian
             answers_of[key], faults = runner.prepare({}, program_of(request.collective), request.library)
             if faults:
                 return _failed(faults, session, as_json=as_json)
+    # Every request has the same program.
+    brought_files = {} if (program := requests[0].program) is None else brought(program)
     shown: list[str] = []
     launches: list[dict[str, Any]] = []
     for one, request in wished:
@@ -55,7 +58,10 @@ def run(session: Session, requests: Sequence[Request], variants: Sequence[Varian
             shown.append(f"# variant {one.name}")
             names = {"variant": one.name, **names}
         shown.append(launch_output.text(planned))
-        launches += [{**names, **document} for document in launch_output.documents(planned)]
+        more = {**names, "brought": brought_files or None}
+        launches += [{**more, **document} for document in launch_output.documents(planned)]
+    if brought_files:
+        shown.append(launch_output.brought_text(brought_files))
     if as_json:
         document = PlannedLaunches.model_validate({"status": "ok", "launches": launches, "failures": []})
         console.emit_json(document.document())
