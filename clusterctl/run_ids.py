@@ -9,6 +9,8 @@ from datetime import datetime, timezone
 from clusterctl.errors import UsageError
 
 LATEST = "latest"
+BENCHMARKS = ("bench", "launch")
+"""The commands whose runs are benchmarks."""
 _SHAPE = re.compile(r"([0-9]{8}T[0-9]{6}Z)-([a-z]+)-([0-9a-f]{4,})")
 _STAMP = "%Y%m%dT%H%M%SZ"
 _TOLD = 5
@@ -42,7 +44,7 @@ def resolve(wanted: str, ids: Sequence[str], place: str, of: str = "") -> str:
     """Return the one id that ``wanted`` names: an id or a path to it, a unique part of an id, or ``latest``.
 
     The beginning or the end of an id takes precedence over other parts. ``ids`` are the known runs, newest first;
-    ``place`` says where they are, ``of`` names their command. Raise UsageError if no run or several runs
+    ``place`` says where they are, ``of`` names their commands. Raise UsageError if no run or several runs
     match.
     """
     last = wanted.rstrip("/").rpartition("/")[2]
@@ -60,7 +62,7 @@ def resolve(wanted: str, ids: Sequence[str], place: str, of: str = "") -> str:
             f"{wanted!r} matches {len(fitting)} runs: {', '.join(fitting[:_TOLD])}{more}",
             hint="give more characters of the id",
         )
-    kind = f" of {of!r}" if of else ""
+    kind = f" of {of}" if of else ""
     raise UsageError(
         f"run {wanted!r} not found in {place}",
         hint=f"the latest runs{kind} are: {', '.join(ids[:_TOLD])}"

@@ -109,8 +109,8 @@ def _usable(root: Path) -> Path:
     return root if os.access(place, os.W_OK | os.X_OK) else state_root()
 
 
-def ids(root: Path | None = None, verb: str | None = None, stage: str | None = None) -> list[str]:
-    """Return the ids of the runs in a directory, newest first, of one command (``verb``) and with one stage's file.
+def ids(root: Path | None = None, verbs: tuple[str, ...] = (), stage: str | None = None) -> list[str]:
+    """Return the ids of the runs in a directory, newest first, of these commands and with one stage's file.
 
     Links are left out, because they are further names of runs.
     """
@@ -125,7 +125,7 @@ def ids(root: Path | None = None, verb: str | None = None, stage: str | None = N
             name
             for name in found
             if run_ids.is_id(name)
-            and verb in (None, run_ids.verb_of(name))
+            and (not verbs or run_ids.verb_of(name) in verbs)
             and (stage is None or (base / name / f"{stage}.json").exists())
         ),
         reverse=True,
@@ -267,28 +267,29 @@ class RunDir:
 
     @classmethod
     def open(
-        cls, name: str, root: Path | None = None, verb: str | None = None, stage: str | None = None
+        cls, name: str, root: Path | None = None, verbs: tuple[str, ...] = (), stage: str | None = None
     ) -> RunDir:
         """Open an existing run by its path, its id, a unique part of its id, or ``latest``.
 
-        ``verb`` restricts it to runs of one command; a part of an id and ``latest`` name only runs that have the file
+        ``verbs`` restricts it to runs of these commands; a part of an id and ``latest`` name only runs that have the file
         of ``stage``. Raise UsageError, with the candidates, if there is no such run or several match.
         """
         base = root if root is not None else default_root()
+        of = " or ".join(map(repr, verbs))
         # An empty name, probably an unset variable of a script, would open the parent of all runs.
         for candidate in (base / name, Path(name)) if name else ():
             if is_run_folder(candidate):
                 # Resolve a link to a run, or ".": the journals of nodes hold the real name of the run folder.
                 real = candidate.resolve()
                 if run_ids.is_id(real.name):
-                    if verb not in (None, run_ids.verb_of(real.name)):
-                        latest = ", ".join(ids(base, verb)[:5])
+                    if verbs and run_ids.verb_of(real.name) not in verbs:
+                        latest = ", ".join(ids(base, verbs)[:5])
                         raise UsageError(
-                            f"{name} is not a run of {verb!r}",
-                            hint=f"the latest runs of {verb!r} are: {latest}" if latest else None,
+                            f"{name} is not a run of {of}",
+                            hint=f"the latest runs of {of} are: {latest}" if latest else None,
                         )
                     return cls(candidate if candidate.name == real.name else real)
-        return cls(base / run_ids.resolve(name, ids(base, verb, stage), str(base), of=verb or ""))
+        return cls(base / run_ids.resolve(name, ids(base, verbs, stage), str(base), of))
 
     @property
     def in_progress(self) -> bool:

@@ -51,7 +51,7 @@ def down(
         console.talk(f"nothing to remove: no containers are recorded as running in {runs or default_root()}")
         return
     # A failed up may have left containers without writing their inventory: the name of the run is enough.
-    run = containers_record.those_up(None, runs) if run_name is None else RunDir.open(run_name, runs, "up")
+    run = containers_record.those_up(None, runs) if run_name is None else RunDir.open(run_name, runs, ("up",))
     inventory = containers_up.nodes_of(run)
     session = session_of(inventory, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     left = "Nodes that are done have no container of this run any more."

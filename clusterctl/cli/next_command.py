@@ -55,11 +55,11 @@ def way(
 
 def _measured(runs: Path | None) -> bool:
     """Return whether the newest benchmark of the runs ended well; one that failed is to be typed again."""
-    from clusterctl import rundir
+    from clusterctl import run_ids, rundir
     from clusterctl.documents.runs import RunOutcome
     from clusterctl.runs import outcome
 
-    for one in rundir.ids(runs, "bench", "results")[:1]:
+    for one in rundir.ids(runs, run_ids.BENCHMARKS, "results")[:1]:
         ended = outcome.listed(rundir.RunDir.open(one, runs)).outcome
         return ended not in (RunOutcome.FAILED, RunOutcome.UNREADABLE)
     return False

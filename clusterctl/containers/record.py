@@ -100,7 +100,7 @@ def those_up(name: str | None, root: Path | None) -> RunDir:
     """
     base = root if root is not None else default_root()
     if name is not None:
-        run = RunDir.open(name, root, "up")
+        run = RunDir.open(name, root, ("up",))
         if not run.holds(INVENTORY):
             raise LaunchError(f"no containers of {run.id} are up", hint="start them with clusterctl up")
         return run

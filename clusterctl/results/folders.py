@@ -9,6 +9,7 @@ from clusterctl.documents.bench import BenchResult
 from clusterctl.errors import ResultError
 from clusterctl.results import damage, record
 from clusterctl.results.record import Record
+from clusterctl.run_ids import BENCHMARKS
 from clusterctl.rundir import RunDir
 from clusterctl.text import user_files
 
@@ -17,7 +18,7 @@ LARGEST_BYTES = 64 << 20
 
 def named(run: str, root: Path | None) -> Record:
     """Return the record of a benchmark by its id, a unique part of it, or ``latest``; see ``RunDir.open``."""
-    return read(RunDir.open(run, root, "bench", "results").path)
+    return read(RunDir.open(run, root, BENCHMARKS, "results").path)
 
 
 def read(folder: Path) -> Record:

@@ -22,6 +22,7 @@ _RESULT = {
     "bootstrap": "report",
     "undo": "report",
     "bench": "results",
+    "launch": "results",
     "preflight": "preflight",
     "locate": "results",
     "accept": "results",
@@ -243,6 +244,6 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 _JUDGES = {
-    "check": _check, "bootstrap": _bootstrap, "undo": _changed, "bench": _bench, "preflight": _preflight,
-    "locate": _locate, "accept": _accept, "up": _up,
+    "check": _check, "bootstrap": _bootstrap, "undo": _changed, "bench": _bench, "launch": _bench,
+    "preflight": _preflight, "locate": _locate, "accept": _accept, "up": _up,
 }  # fmt: skip

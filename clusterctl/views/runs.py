@@ -20,6 +20,7 @@ from clusterctl.report.text.failures import fault_lines
 from clusterctl.report.text.table import columns
 from clusterctl.report.view import NextStep, View
 from clusterctl.results import folders
+from clusterctl.run_ids import BENCHMARKS
 from clusterctl.text.grouping import grouped
 from clusterctl.views import accept, bench, check, locate
 from clusterctl.views.run_list import named, said
@@ -51,7 +52,7 @@ def page(verb: str, folder: Path, document: Mapping[str, Any] | None) -> View:
 
 
 def _view(verb: str, folder: Path, document: Mapping[str, Any], *, for_page: bool = False) -> View | None:
-    if verb == "bench":
+    if verb in BENCHMARKS:
         return bench.view(folders.read(folder), for_page=for_page)
     if verb == "check":
         return check.view(Check.model_validate(document))
@@ -66,8 +67,8 @@ def summary(
     """Return what a run found or did, as its command printed it if there is a view of it."""
     view = _view(verb, folder, document)
     if view is not None:
-        faults = fault_lines(view.failures) if verb == "bench" else ()
-        return [*of_view.lines(view, None if verb == "bench" else width), *map(labelled, faults)]
+        faults = fault_lines(view.failures) if verb in BENCHMARKS else ()
+        return [*of_view.lines(view, None if verb in BENCHMARKS else width), *map(labelled, faults)]
     lines: Iterable[str] = ()
     if verb in ("bootstrap", "undo"):
         nodes = document["nodes"]
@@ -98,7 +99,7 @@ def following(
         yield _step("measures the remaining rows", "accept", "--resume", name)
     elif one.verb == "up" and ended is RunOutcome.UP:
         yield _step("removes the containers", "down", "--run", name)
-    elif one.verb in ("bench", "preflight", "locate") and ended is RunOutcome.FAILED and has_logs:
+    elif one.verb in (*BENCHMARKS, "preflight", "locate") and ended is RunOutcome.FAILED and has_logs:
         yield _step("finds the cause in its logs", "explain", name)
 
 

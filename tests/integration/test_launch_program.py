@@ -3,6 +3,9 @@
 import json
 import os
 import re
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -81,6 +84,7 @@ def test_a_program_runs_by_every_launcher_and_a_killed_rank_is_named(
         assert f"rank {rank} of 4 local {local} by address:port in brought" in said, said
         assert [line for line in said if line.startswith("<")] == [f"<{word}>" for word in ("fine", *WORDS)]
     assert "Ran train.sh with 4 ranks" in done.stderr
+    assert document["run"].split("-")[1] == "launch"
 
     done, document, _ = launched(
         run_clusterctl, farm, tmp_path, path, *common, "--", "sh", "train.sh", "killed"
@@ -89,6 +93,70 @@ def test_a_program_runs_by_every_launcher_and_a_killed_rank_is_named(
     fault = only_fault(document)
     assert (fault["kind"], fault["rank"], fault["node"]) == ("rank-died", 2, nodes[2])
     assert fault["message"].startswith(f"rank 2 on {nodes[2]} died of signal 9 (kill) after ")
+
+
+SAVES = """\
+[ "$RANK" = 1 ] || trap 'sleep 3; echo saved; : >"$0-$RANK"; exit 1' TERM
+echo up
+while :; do sleep 0.2; done
+"""
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_an_interrupt_lets_the_ranks_of_every_launcher_save_their_state(
+    request, clusterctl, sshd_farm, tmp_path, tier_unavailable, name
+):
+    """SIGTERM ends rank 1 at once; the others need longer, and no launcher kills them meanwhile."""
+    _, settings = ready(request, name, tier_unavailable)
+    farm = sshd_farm(2)
+    path = inventory(farm, tmp_path, settings, (2, 2))
+    saves = tmp_path / "saves.sh"
+    saves.write_text(SAVES)
+    words = ("launch", path, "--launcher", NAMES[name], "--", "sh", str(saves))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("CLUSTERCTL_")}
+    environment |= {"CLUSTERCTL_RUNS": str(tmp_path / "runs"), **farm.env}
+    command = subprocess.Popen(
+        [str(clusterctl), *words],
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+
+    def logs(word):
+        found = (tmp_path / "runs").glob("*/logs/rank-*.log")
+        return sorted(int(log.stem.removeprefix("rank-")) for log in found if word in log.read_text())
+
+    deadline = time.monotonic() + 200
+    while logs("up") != [0, 1, 2, 3]:
+        assert command.poll() is None and time.monotonic() < deadline, command.stderr.read()
+        time.sleep(0.1)
+    command.send_signal(signal.SIGINT)
+    _, said = command.communicate(timeout=120)
+    assert command.returncode == 130, said
+    assert sorted(found.name for found in tmp_path.glob("saves.sh-*")) == [f"saves.sh-{n}" for n in (0, 2, 3)]
+    assert logs("saved") == [0, 2, 3]
+
+
+def test_a_dry_run_lists_what_would_be_brought(run_clusterctl, sshd_farm, tmp_path, code):
+    (code / "sub").mkdir()
+    (code / "sub/empty").touch()
+    farm = sshd_farm(2)
+    path = inventory(farm, tmp_path, {}, (1, 1))
+    words = ("launch", path, "--bring", code, "--dry-run")
+    done = run_clusterctl(*words, "--", "sh", "train.sh", env=farm.env)
+    listed = f"# --bring copies 2 files, {len(TRAIN)} bytes, to every node:\n#   sub/empty\n#   train.sh\n"
+    assert (done.returncode, listed in done.stdout) == (0, True), done
+    done = run_clusterctl(*words, "--json", "--", "sh", "train.sh", env=farm.env)
+    (launch,) = json.loads(done.stdout)["launches"]
+    assert launch["brought"] == {"sub/empty": 0, "train.sh": len(TRAIN)}
+    # The commands about benchmarks find runs of launch, too.
+    done = run_clusterctl("launch", path, "--json", "--rate", r"(\d+)", "--", "echo", "5", env=farm.env)
+    run = json.loads(done.stdout)["run"]
+    listed = json.loads(run_clusterctl("runs", "list", "--json", "--verb", "launch").stdout)["runs"]
+    assert [(one["run"], one["outcome"], one["benchmark"]) for one in listed] == [(run, "ok", "echo")]
+    assert run in run_clusterctl("runs", "export").stdout
+    assert run_clusterctl("runs", "baseline", "record", "mine", "--run", run).returncode == 0
 
 
 def test_what_a_program_does_wrong_is_named(run_clusterctl, sshd_farm, tmp_path, code):

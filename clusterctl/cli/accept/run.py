@@ -108,7 +108,7 @@ def resumed(name: str, runs: Path | None, label: str | None, thresholds: Path | 
     from clusterctl.rundir import RunDir
     from clusterctl.text import model_errors
 
-    run = RunDir.open(name, runs, "accept", REQUEST).hold(label)
+    run = RunDir.open(name, runs, ("accept",), REQUEST).hold(label)
     try:
         asked = AcceptRequest.model_validate(run.read(REQUEST))
         inventory = Inventory.model_validate(run.read("inventory"))

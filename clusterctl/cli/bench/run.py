@@ -146,7 +146,7 @@ def measure(asked: Experiment, request: Request, say: Callable[[str], None] = co
     from clusterctl.results.model import from_interleaved, from_measured
     from clusterctl.results.record import from_document
 
-    run = rundir.RunDir.create("bench", asked.runs, asked.label)
+    run = rundir.RunDir.create("bench" if request.program is None else "launch", asked.runs, asked.label)
     run.write("inventory", recorded(asked.session.inventory))
     live = LiveRun(_launches(request, len(asked.variants), asked.repeats))
     runner = runner_of(asked.session, run, live)

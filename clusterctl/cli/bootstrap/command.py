@@ -111,7 +111,7 @@ def bootstrap(
         with interrupt.changes_nothing(can_limit=resume is None):
             if resume is not None:
                 _refuse_with_resume(inventory, local or None, limit, only, skip)
-                run = RunDir.open(resume, runs, "bootstrap", "apply").hold(label)
+                run = RunDir.open(resume, runs, ("bootstrap",), "apply").hold(label)
                 session = session_of(
                     engine_of.stored_inventory(run), fanout=fanout, accept_new_host_keys=accept_new_host_keys
                 )

@@ -20,7 +20,7 @@ STATUSES = (
 )
 FILES, DIRECTORIES = "files", "directories"
 _MOST_RUNS = 50
-_RUNS_OF = {"undo": "bootstrap", "bootstrap": "bootstrap", "exec": "up", "down": "up"}
+_RUNS_OF = {"undo": ("bootstrap",), "bootstrap": ("bootstrap",), "exec": ("up",), "down": ("up",)}
 """The commands whose RUN is a run of one other command."""
 
 Values = Mapping[str, str]
@@ -99,8 +99,8 @@ def _runs(typed: Typed) -> Values:
 
     root = Path(typed.given["runs"]) if "runs" in typed.given else None
     of_benchmarks = typed.path[:1] == ("runs",) and typed.path[1:2] in (("compare",), ("baseline",))
-    verb = "bench" if of_benchmarks else _RUNS_OF.get(typed.path[0]) if typed.path else None
-    found = rundir.ids(root, verb)[:_MOST_RUNS]
+    verbs = run_ids.BENCHMARKS if of_benchmarks else _RUNS_OF.get(typed.path[0], ()) if typed.path else ()
+    found = rundir.ids(root, verbs)[:_MOST_RUNS]
     described = {run: _began(run) for run in found}
     return {run_ids.LATEST: "the newest run", **described} if found else {}
 

@@ -13,6 +13,7 @@ from clusterctl.cli import options as cli
 from clusterctl.cli.runs.listing import Filters, found
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.inventory.user_paths import is_folder
+from clusterctl.run_ids import BENCHMARKS
 from clusterctl.text import json_text
 from clusterctl.text.wording import counted
 
@@ -51,7 +52,7 @@ def export(
     if as_json and kind not in (None, Format.json):
         raise UsageError("--json cannot be combined with another --format", hint="leave one of them out")
     report_files.refuse_unwritable(output)
-    entries = found(filters, filters.ids(["bench"], runs, "results"), runs, filters.newest).entries
+    entries = found(filters, filters.ids([*BENCHMARKS], runs, "results"), runs, filters.newest).entries
     text = _rendered(entries, kind or Format.json)
     if output is None:
         console.data(text.replace("\r\n", "\n"))  # CSV has \r\n; on stdout, lines end with \n

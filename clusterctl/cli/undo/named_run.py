@@ -33,7 +33,7 @@ def run_id(run: str | None, runs: Path | None, *, each: bool = False) -> str | N
         if run_ids.verb_of(name) != "bootstrap":
             raise UsageError(f"{name} is not a run of 'bootstrap'", hint="only a bootstrap can be undone")
         return name
-    return RunDir.open(run, runs, "bootstrap", "apply").id
+    return RunDir.open(run, runs, ("bootstrap",), "apply").id
 
 
 def refuse_unknown(run: str, outcomes: HostMap[UndoOutcome], *folders: Path) -> None:

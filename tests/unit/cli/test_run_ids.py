@@ -51,7 +51,7 @@ def test_a_part_of_no_run_names_the_latest_runs(wanted: str) -> None:
         run_ids.resolve(wanted, IDS, "runs")
     assert raised.value.hint is not None and IDS[0] in raised.value.hint
     with pytest.raises(UsageError, match="not found in runs") as raised_too:
-        run_ids.resolve(wanted, (), "runs", of="bootstrap")
+        run_ids.resolve(wanted, (), "runs", of="'bootstrap'")
     assert raised_too.value.hint == "runs has no run of 'bootstrap' yet"
 
 
@@ -61,7 +61,7 @@ def test_only_folders_with_the_name_of_a_run_are_runs(tmp_path: Path) -> None:
     (tmp_path / "20261125T090000Z-check-aaaa").symlink_to(tmp_path / IDS[0])
     (tmp_path / "20261125T090000Z-check-bbbb").write_text("")
     assert rundir.ids(tmp_path) == list(IDS)
-    assert rundir.ids(tmp_path, "bootstrap") == list(IDS[1:3])
+    assert rundir.ids(tmp_path, ("bootstrap",)) == list(IDS[1:3])
     assert rundir.ids(tmp_path / "nothing") == []
     with pytest.raises(UsageError, match="run 'baselines' not found"):
         RunDir.open("baselines", tmp_path)
@@ -72,8 +72,8 @@ def test_latest_of_a_command_that_needs_a_stage_is_one_that_has_it(tmp_path: Pat
         (tmp_path / name).mkdir()
     (tmp_path / IDS[2] / "apply.json").write_text("{}")
     assert RunDir.open("latest", tmp_path).id == IDS[0]
-    assert RunDir.open("latest", tmp_path, "bootstrap").id == IDS[1]
-    assert RunDir.open("latest", tmp_path, "bootstrap", "apply").id == IDS[2]
+    assert RunDir.open("latest", tmp_path, ("bootstrap",)).id == IDS[1]
+    assert RunDir.open("latest", tmp_path, ("bootstrap",), "apply").id == IDS[2]
     # The newer one only showed its plan: there is nothing to undo.
     assert run_id("latest", tmp_path) == IDS[2]
     with pytest.raises(UsageError, match="is not a run of 'bootstrap'"):

@@ -91,9 +91,9 @@ def test_a_link_to_a_run_and_its_folder_from_within_are_that_run(
 ) -> None:
     run = RunDir.create("bootstrap", tmp_path)
     (tmp_path / "latest").symlink_to(run.path)
-    assert RunDir.open("latest", tmp_path, "bootstrap").id == run.id
+    assert RunDir.open("latest", tmp_path, ("bootstrap",)).id == run.id
     monkeypatch.chdir(run.path)
-    assert RunDir.open(".", tmp_path / "elsewhere", "bootstrap").id == run.id
+    assert RunDir.open(".", tmp_path / "elsewhere", ("bootstrap",)).id == run.id
 
 
 @pytest.fixture
