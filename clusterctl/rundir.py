@@ -271,8 +271,8 @@ class RunDir:
     ) -> RunDir:
         """Open an existing run by its path, its id, a unique part of its id, or ``latest``.
 
-        ``verbs`` restricts it to runs of these commands; a part of an id and ``latest`` name only runs that have the file
-        of ``stage``. Raise UsageError, with the candidates, if there is no such run or several match.
+        ``verbs`` restricts it to runs of these commands; a part of an id and ``latest`` name only runs that have the
+        file of ``stage``. Raise UsageError, with the candidates, if there is no such run or several match.
         """
         base = root if root is not None else default_root()
         of = " or ".join(map(repr, verbs))

@@ -81,8 +81,8 @@ done
 echo "left $(found | tr '\\n' ' ')"
 """
 
-# Each rank's script passes SIGTERM on to its program and then ends with 0, so that no launcher kills the other ranks, as
-# Open MPI does a second after the first one failed. SCRIPT is its name.
+# Each rank's script passes SIGTERM on to its program and then ends with 0, so that no launcher kills the other ranks:
+# Open MPI does so a second after the first one failed. SCRIPT is its name.
 _ASK_PROGRAMS = """
 asked=
 for pid in $(found); do
