@@ -17,6 +17,8 @@ from clusterctl.requirements.steps import Command, PutTree, WriteBlock, WriteFil
 from tests.unit.apply.conftest import Runner
 
 CASES = {"dash": 200, "busybox": 40, "bash": 40} if SOAK else dict.fromkeys(("dash", "busybox", "bash"), 20)
+# What a power loss would leave is the matter of test_runner_crashes.py.
+PRELUDE = "sync() { :; }\n"
 SINGLE = "wrote only by the earlier run\n"
 
 
@@ -31,8 +33,7 @@ class Node:
 
     def __post_init__(self) -> None:
         root = self.runner.root
-        # What a power loss would leave is the matter of test_runner_crashes.py.
-        self.runner.prelude = "sync() { :; }\n"
+        self.runner.prelude = PRELUDE
         (root / "old").write_text("old\n")
         (root / "old").chmod(0o600)
         (root / "block").write_text("mine\nnot ended")
@@ -82,6 +83,8 @@ class Node:
         }
 
     def fresh(self) -> None:
+        """Undo what a test has changed."""
+        self.runner.prelude = PRELUDE
         for name in ("root", "state"):
             shutil.rmtree(self.runner.root.parent / name)
             shutil.copytree(self.saved / name, self.runner.root.parent / name, symlinks=True)
@@ -119,9 +122,22 @@ class Node:
         assert self.look().get("earlier") == self.before["earlier"], what
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The nodes whose two runs were applied before, by shell."""
+    return {}, tmp_path_factory
+
+
 @pytest.fixture
-def node(runner, tmp_path):
-    return Node(runner, tmp_path / "saved")
+def node(shell, built):
+    """The node of a shell, as its two runs left it."""
+    nodes, folders = built
+    if shell not in nodes:
+        place = folders.mktemp("node")
+        (place / "root").mkdir()
+        nodes[shell] = Node(Runner(shell, place / "root", place / "state"), place / "saved")
+    nodes[shell].fresh()
+    return nodes[shell]
 
 
 def _damage(rng: random.Random, path: Path, others: list[Path]) -> str:
@@ -277,7 +293,7 @@ def test_no_special_file_in_an_entry_of_the_journal_holds_the_others_up(runner, 
     """In each entry of a run, another file is special."""
     if os.geteuid() != 0:
         tier_unavailable("only root makes devices")
-    runner.prelude = "sync() { :; }\n"
+    runner.prelude = PRELUDE
     probe = runner.root / "probe"
     probe.write_text("old\n")
     runner.apply(WriteFile("a file", str(probe), "new\n"), run="probe")
@@ -373,7 +389,6 @@ def test_an_entry_sealed_without_a_needed_field_is_reported(node, number, name):
 
 def test_a_damaged_entry_is_not_tried_again_and_sealed(node):
     """A second part of the run would otherwise record the damaged bytes as sound."""
-    node.fresh()
     step = WriteFile("an old file", str(node.runner.root / "old"), "changed\n")
     (node.journal / "run1/0002/prior").write_text("damaged\n")
     (node.runner.root / "old").write_text("somebody's\n")
