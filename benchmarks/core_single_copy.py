@@ -35,9 +35,9 @@ def rank(rounds: int, sizes: list[int]) -> None:
         return Communicator.from_environment(timeout_s=120)
 
     with join("twoshot") as slots, join("cma") as cma:
-        (in_use,) = (line for line in cma.dump_config().splitlines() if line.startswith("CCORE_CMA="))
-        if "in use" not in in_use:
-            raise SystemExit(in_use)
+        (setting,) = (one for one in cma.settings() if one.name == "CCORE_CMA")
+        if setting.value != "1":
+            raise SystemExit(f"CCORE_CMA is not used: {setting.note}")
 
         def floats(memory: ctypes.Array[ctypes.c_ubyte]) -> Buffer:
             return Buffer(ctypes.addressof(memory), len(memory) // 4, Dtype.FLOAT32, memory)

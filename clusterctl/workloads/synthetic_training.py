@@ -153,8 +153,8 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
     @contextmanager
     def warming_up() -> Iterator[None]:
         """Count the operations of the warm-up, and read the energy counter when it has ended."""
-        with used.watching():
-            yield
+        yield
+        used.look()
         meter.begin()
 
     found = measure(trainer, windows, report, warming_up)

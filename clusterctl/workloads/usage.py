@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import sys
-import threading
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -22,7 +19,6 @@ GLOO_READS = ("GLOO_SOCKET_IFNAME", "GLOO_DEVICE_TRANSPORT")
 _THREADS = "OMP_NUM_THREADS"
 # Longer lines of a rank are not read.
 _MOST_CALLS = 200
-_LOOK_EVERY_S = 0.001
 
 
 class Usage:
@@ -53,26 +49,6 @@ class Usage:
         """Count the operations since the last call; outside of the measured time."""
         if self._recorder is not None:
             self._recorder.look()
-
-    @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
-        """Count all operations meanwhile: the library keeps the last 64, and a step may have more."""
-        ended = threading.Event()
-
-        def watch() -> None:
-            while not ended.wait(_LOOK_EVERY_S):
-                self.look()
-
-        thread = threading.Thread(target=watch, daemon=True)
-        if self._recorder is not None:
-            thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            if self._recorder is not None:
-                thread.join()
-                self.look()
 
     def report(self) -> dict[str, Any]:
         """Return the report of this rank, see :mod:`clusterctl.trust.usage`."""

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from collective_core.communicator import Communicator, Operation
 from collective_core.enums import CudaPath
+from collective_core.observation import Limits
 from collective_core.topk import Residual, Topk
 from collective_core.unique_id import get_unique_id
 
 torch = pytest.importorskip("torch")
 from collective_core.torch.between_nodes import (  # noqa: E402  # needs torch
     LEAST_BYTES,
-    Limits2d,
     is_chosen,
     is_possible,
-    limits_of,
 )
 from collective_core.torch.cuda_nodes import CudaNodes  # noqa: E402
 from collective_core.torch.nodes_way import NodesWay  # noqa: E402
 from collective_core.torch.tensors import for_reduction  # noqa: E402
 
-ANY = Limits2d(0, None)
+NO_LIMIT = 2**63 - 1
+ANY = Limits(60, 0, NO_LIMIT)
 KERNEL, STREAM, HOST, ALONE = CudaPath.KERNEL, CudaPath.STREAM, CudaPath.HOST, CudaPath.AUTO
 LARGE = 1 << 30
 
@@ -37,9 +37,9 @@ LARGE = 1 << 30
         (LARGE, (1, 1), ANY, (ALONE, ALONE), False),  # nothing to add inside: chunks through the host
         (LARGE, (2, 2), ANY, (KERNEL,) * 4, True),
         (LARGE, (2, 1), ANY, (KERNEL, KERNEL, ALONE), True),
-        (LARGE, (2, 2), Limits2d(0, LARGE - 1), (KERNEL,) * 4, False),
-        (LARGE, (2, 2), Limits2d(0, LARGE), (KERNEL,) * 4, True),
-        (LARGE, (2, 2), Limits2d(1, 0), (KERNEL,) * 4, False),
+        (LARGE, (2, 2), Limits(60, 0, LARGE - 1), (KERNEL,) * 4, False),
+        (LARGE, (2, 2), Limits(60, 0, LARGE), (KERNEL,) * 4, True),
+        (LARGE, (2, 2), Limits(60, 1, 0), (KERNEL,) * 4, False),
         (LEAST_BYTES[STREAM], (2, 2), ANY, (KERNEL, KERNEL, STREAM, STREAM), True),
         # The node that waits for time slices decides.
         (LEAST_BYTES[STREAM] - 1, (2, 2), ANY, (KERNEL, KERNEL, STREAM, STREAM), False),
@@ -49,14 +49,14 @@ LARGE = 1 << 30
     ],
 )
 def test_the_choice(
-    size: int, ranks: tuple[int, ...], limits: Limits2d, paths: tuple[CudaPath, ...], chosen: bool
+    size: int, ranks: tuple[int, ...], limits: Limits, paths: tuple[CudaPath, ...], chosen: bool
 ) -> None:
     assert is_chosen(size, ranks, limits, paths) is chosen
 
 
 def test_what_is_chosen_was_possible_before_the_ranks_met() -> None:
     sizes = [0, 1, 65535, 65536, *(size + d for size in LEAST_BYTES.values() for d in (-1, 0)), LARGE]
-    limits = [ANY, Limits2d(65536, None), Limits2d(0, 1 << 20), Limits2d(1, 0)]
+    limits = [ANY, Limits(60, 65536, NO_LIMIT), Limits(60, 0, 1 << 20), Limits(60, 1, 0)]
     for size, ranks, limit, path in product(sizes, [(1,), (2,), (1, 1), (2, 2), (1, 3)], limits, CudaPath):
         if is_chosen(size, ranks, limit, [path] * sum(ranks)):
             assert is_possible(size, ranks, limit), (size, ranks, limit, path)
@@ -65,22 +65,22 @@ def test_what_is_chosen_was_possible_before_the_ranks_met() -> None:
 @pytest.mark.parametrize(
     ("given", "limits"),
     [
-        ({}, Limits2d(65536, None)),
-        ({"CCORE_HIERARCHICAL_THRESHOLD": "1"}, Limits2d(1, None)),
-        ({"LIGHT_HIERARCHICAL_THRESHOLD": "1048576"}, Limits2d(65536, 1048576)),
-        ({"LIGHT_2D_ALLREDUCE": "0"}, Limits2d(1, 0)),
-        ({"CCORE_ALGO": "broadcast:tree,all_reduce:ring"}, Limits2d(1, 0)),
-        ({"CCORE_ALGO": "all_reduce:2d"}, Limits2d(65536, None)),
-        ({"CCORE_ALGO": "broadcast:tree"}, Limits2d(65536, None)),
+        ({}, Limits(60, 65536, NO_LIMIT)),
+        ({"CCORE_HIERARCHICAL_THRESHOLD": "1"}, Limits(60, 1, NO_LIMIT)),
+        ({"LIGHT_HIERARCHICAL_THRESHOLD": "1048576"}, Limits(60, 65536, 1048576)),
+        ({"LIGHT_2D_ALLREDUCE": "0"}, Limits(60, 1, 0)),
+        ({"CCORE_ALGO": "broadcast:tree,all_reduce:ring"}, Limits(60, 1, 0)),
+        ({"CCORE_ALGO": "all_reduce:2d"}, Limits(60, 65536, NO_LIMIT)),
+        ({"CCORE_ALGO": "broadcast:tree"}, Limits(60, 65536, NO_LIMIT)),
     ],
 )
 def test_limits_are_the_settings_of_the_library(
-    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], limits: Limits2d
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], limits: Limits
 ) -> None:
-    for name, value in given.items():
+    for name, value in {**given, "CCORE_TIMEOUT_S": "60"}.items():
         monkeypatch.setenv(name, value)
     with Communicator(0, 1, get_unique_id()) as communicator:
-        assert limits_of(communicator.dump_config()) == limits
+        assert communicator.limits() == limits
 
 
 @pytest.mark.parametrize(

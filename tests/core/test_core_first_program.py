@@ -17,7 +17,7 @@ SECTION = re.compile(r"^## (.+?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 # A program follows the name of its file.
 FENCE = re.compile(r"(?:`([\w.]+)`:\n\n)?```(\w+)\n(.*?)```", re.DOTALL)
 TEXT = PAGE.read_text(encoding="utf-8")
-PROGRAMS = {name: body for name, body in SECTION.findall(TEXT) if name != "Which header"}
+PROGRAMS = {name: body for name, body in SECTION.findall(TEXT) if "```bash" in body}
 PREFIX = re.search(r"^prefix=.*$", TEXT, re.MULTILINE)
 
 

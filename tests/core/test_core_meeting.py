@@ -112,6 +112,46 @@ def test_ctrl_c_ends_the_waiting_of_the_constructor(environment: dict[str, str])
     assert errors.splitlines()[-1] == "KeyboardInterrupt", errors
 
 
+SPLITS = """
+import sys, time
+from collective_core.communicator import Communicator
+with Communicator.from_environment(timeout_s=600) as world:
+    world.barrier()
+    if world.rank == 1:
+        sys.stdin.readline()  # and does not split
+    else:
+        print("splits", flush=True)
+        world.split(0)
+"""
+
+
+def test_ctrl_c_ends_the_waiting_of_a_split(environment: dict[str, str], free_port: int) -> None:
+    def start(rank: int) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            (sys.executable, "-c", SPLITS),
+            env={
+                **bare(environment), "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
+                "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port),
+            },
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    with start(0) as waiting, start(1) as other:
+        try:
+            assert waiting.stdout is not None
+            assert waiting.stdout.readline() == "splits\n"
+            time.sleep(0.5)  # into the split; a signal before it ends the program as well
+            waiting.send_signal(signal.SIGINT)
+            _, errors = waiting.communicate(timeout=60)
+            other.communicate("go on\n", timeout=60)
+        finally:
+            waiting.kill()
+            other.kill()
+    assert waiting.returncode == -signal.SIGINT, errors
+    assert errors.splitlines()[-1] == "KeyboardInterrupt", errors
+    assert other.returncode == 0
+
+
 def test_what_goes_wrong_on_the_thread_that_waits_reaches_the_caller() -> None:
     def fail(_handle: object) -> int:
         raise ValueError("of the call")

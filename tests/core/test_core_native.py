@@ -24,6 +24,7 @@ CASES = (
     "cuda-nvlink",
     "cuda-segments",
     "cuda-tuning",
+    "describe",
     "schedules",
     "schedules-all-reduce",
     "topology",

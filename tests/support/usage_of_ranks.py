@@ -92,11 +92,11 @@ def _run(combination: Combination, master_port: int, root_port: int) -> dict[str
     used = usage.Usage(combination.backend, joined=True, package=together.usage_package)
     used.skip()
     scaler = torch.amp.GradScaler("cpu", enabled=False)
-    with used.watching():
-        for _ in range(2):
-            optimizer.zero_grad(set_to_none=True)
-            model(torch.ones(2, 600)).square().mean().backward()
-            together.update(scaler, optimizer)
+    for _ in range(2):
+        optimizer.zero_grad(set_to_none=True)
+        model(torch.ones(2, 600)).square().mean().backward()
+        together.update(scaler, optimizer)
+    used.look()
     used.mechanisms = {**together.uses, "cpu_binding": bound.cpus}
     report = {**used.report(), "hook": together.hook}
     together.leave()

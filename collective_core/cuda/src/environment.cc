@@ -1,7 +1,6 @@
 #include "environment.h"
 
 #include <cerrno>
-#include <cmath>
 #include <cstdlib>
 #include <string>
 
@@ -48,14 +47,10 @@ Environment read_environment() {
 }
 
 int64_t timeout_of(const cc_comm* comm) {
-  size_t needed = 0;
-  if (cc_dump_config(comm, nullptr, 0, &needed) != CC_SUCCESS) return 300000;
-  std::string text(needed, '\0');
-  if (cc_dump_config(comm, text.data(), text.size(), &needed) != CC_SUCCESS) return 300000;
-  const size_t at = text.find("CCORE_TIMEOUT_S=");
-  if (at == std::string::npos) return 300000;
-  const double seconds = std::strtod(text.c_str() + at + 16, nullptr);
-  return seconds > 0 ? static_cast<int64_t>(std::ceil(seconds * 1000)) : 300000;
+  cc_limits limits{};
+  limits.size = sizeof limits;
+  if (cc_get_limits(comm, &limits) != CC_SUCCESS) throw Error(CC_ERROR_INTERNAL, cc_last_error(nullptr));
+  return limits.timeout_ms;
 }
 
 }  // namespace ccore_cuda

@@ -269,6 +269,83 @@ CC_API cc_result cc_comm_trace(const cc_comm* comm, cc_trace_entry* entries, siz
  * CC_ERROR_INVALID_ARGUMENT: needed is NULL, or text is NULL and size is not 0. */
 CC_API cc_result cc_dump_config(const cc_comm* comm, char* text, size_t size, size_t* needed);
 
+/* Where the value of a setting comes from. */
+typedef enum cc_setting_source CC_INT_ENUM {
+  CC_SETTING_DEFAULT = 0,
+  CC_SETTING_ENVIRONMENT = 1, /* the environment of this process, as cc_setting.spelled */
+  CC_SETTING_CONFIG = 2,      /* cc_config, whatever the environment says */
+  CC_SETTING_RANK_0 = 3,      /* rank 0, whose value counts for all ranks */
+  CC_SETTING_NOT_USED = 4     /* what was requested cannot be used; cc_setting.note says why */
+} cc_setting_source;
+/* One of the variables of docs/environment.md that the library reads. Longer texts are cut to what fits. */
+typedef struct cc_setting {
+  size_t size;      /* entry_bytes of the call, or what this library knows if that is less */
+  int32_t source;   /* cc_setting_source */
+  int32_t secret;   /* 1: the value is shown as "***" */
+  char name[64];    /* "CCORE_TIMEOUT_S" */
+  char spelled[64]; /* the name or alias under which the environment of this process sets it; empty: under none */
+  char value[512];  /* in effect */
+  char note[256];   /* of what cannot be used, why; else what else is to be said of the value, or empty */
+} cc_setting;
+/* Fills *count settings in the order of docs/environment.md, those of which there is room, and stores in *count how many
+ * there are; entry_bytes is sizeof(cc_setting). comm NULL: as the environment of this process alone says. Without
+ * waiting, from any thread, also after a failure. cc_dump_config has the same as text. */
+CC_API cc_result cc_get_settings(const cc_comm* comm, cc_setting* settings, size_t entry_bytes, size_t* count);
+
+/* The limits within which the library decides; set size before the call. */
+typedef struct cc_limits {
+  size_t size; /* sizeof(cc_limits), set before the call */
+  int64_t timeout_ms; /* deadline of the operations of this rank that have none of their own */
+  /* Of how many bytes on, and up to how many, all_reduce on several nodes may take 2d without being forced to; equal on
+   * all ranks. INT64_MAX: there is no upper limit. least above most: never, as it is switched off or another algorithm
+   * is forced. */
+  int64_t least_2d_bytes;
+  int64_t most_2d_bytes; /* see least_2d_bytes */
+} cc_limits;
+/* Fills *limits. Without waiting, from any thread, also after a failure. */
+CC_API cc_result cc_get_limits(const cc_comm* comm, cc_limits* limits);
+
+/* What made the library choose an algorithm. */
+typedef enum cc_reason CC_INT_ENUM {
+  CC_REASON_ONLY = 0,     /* the collective has one algorithm on these ranks */
+  CC_REASON_FORCED = 1,   /* CCORE_ALGO, or CCORE_2D_BETWEEN between nodes of one rank each */
+  CC_REASON_TUNER = 2,    /* the tuner, which measures operations of the program, its file, or cc_tuner_set */
+  CC_REASON_MEASURED = 3, /* what the library has measured on this machine before the first operation of such a size */
+  CC_REASON_MODEL = 4     /* a rule of docs/algorithms.md, or the cost model: nothing of it was measured */
+} cc_reason;
+/* How an operation is carried out; set size before the call. Texts end with a zero byte. */
+typedef struct cc_description {
+  size_t size; /* sizeof(cc_description), set before the call */
+  uint64_t bytes;     /* of the whole data, by which the algorithm is chosen: M of docs/algorithms.md */
+  int32_t reason;     /* cc_reason */
+  int32_t reserved;   /* zero */
+  char algorithm[16]; /* "ring", as CCORE_ALGO and cc_comm_trace name it */
+  char path[16];      /* where it is carried out: "host" */
+  char transport[24]; /* between this rank and the others: "shm", "tcp", "rdma", "shm+tcp"; "self" for one rank */
+} cc_description;
+/* Describes how this rank would carry out a collective of `count` elements, as in its call, if that were the next
+ * operation. What is measured before the first operation of a size, or while the tuner searches, may still change it.
+ * Waits for a running operation. CC_ERROR_INVALID_ARGUMENT: the operation has no algorithm to choose, such as a send. */
+CC_API cc_result cc_describe(cc_comm* comm, cc_operation operation, size_t count, cc_dtype dtype,
+                             cc_description* description);
+
+/* How many rows of one size each cc_comm_counts has; further sizes are counted together. */
+#define CC_COUNT_SIZES 512
+/* How often one operation of one size ran by one algorithm on this rank. */
+typedef struct cc_count {
+  size_t size; /* entry_bytes of the call, or what this library knows if that is less */
+  uint64_t bytes;     /* as in cc_op_stats, of one operation */
+  uint64_t calls;     /* that have ended, those that failed included */
+  uint64_t errors;    /* those that failed */
+  uint64_t total_ns;  /* from call to end: waiting for others included */
+  int32_t operation;  /* cc_operation */
+  int32_t rounded;    /* 1: a row for all sizes from bytes to below 2 * bytes that came after CC_COUNT_SIZES others */
+  char algorithm[16]; /* "ring", ...; empty where there is none */
+} cc_count;
+/* Fills rows in the order in which they came up, those of which there is room, and stores in *count how many there are;
+ * entry_bytes is sizeof(cc_count). Without waiting, from any thread, also while an operation runs and after a failure. */
+CC_API cc_result cc_comm_counts(const cc_comm* comm, cc_count* counts, size_t entry_bytes, size_t* count);
+
 /* Where a GPU of this host is, as one line of text: its NUMA node, its NVLinks as NVML reports them, and the network
  * devices with their distance in the words of nvidia-smi (PIX, PXB, PHB, NODE, SYS), the nearest first. pci_address:
  * "0000:18:00.0". text, size and needed as in cc_dump_config. CC_ERROR_INVALID_ARGUMENT: there is no such device. */

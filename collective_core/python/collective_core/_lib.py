@@ -20,6 +20,7 @@ from ctypes import (
     c_void_p,
 )
 from functools import cache
+from typing import TypeVar
 
 from collective_core.errors import CollectiveCoreError, LibraryNotFoundError, Result
 from collective_core.locations import HINT, library_path
@@ -153,6 +154,60 @@ class OpStats(ctypes.Structure):
     ]
 
 
+class Setting(ctypes.Structure):
+    """cc_setting."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("source", c_int32),
+        ("secret", c_int32),
+        ("name", c_char * 64),
+        ("spelled", c_char * 64),
+        ("value", c_char * 512),
+        ("note", c_char * 256),
+    ]
+
+
+class Limits(ctypes.Structure):
+    """cc_limits."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("timeout_ms", c_int64),
+        ("least_2d_bytes", c_int64),
+        ("most_2d_bytes", c_int64),
+    ]
+
+
+class Description(ctypes.Structure):
+    """cc_description."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("bytes", c_uint64),
+        ("reason", c_int32),
+        ("reserved", c_int32),
+        ("algorithm", c_char * 16),
+        ("path", c_char * 16),
+        ("transport", c_char * 24),
+    ]
+
+
+class Count(ctypes.Structure):
+    """cc_count."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("bytes", c_uint64),
+        ("calls", c_uint64),
+        ("errors", c_uint64),
+        ("total_ns", c_uint64),
+        ("operation", c_int32),
+        ("rounded", c_int32),
+        ("algorithm", c_char * 16),
+    ]
+
+
 class Launch(ctypes.Structure):
     """cc_launch."""
 
@@ -206,6 +261,10 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_comm_peer_info": (c_void_p, c_int, POINTER(PeerInfo)),
     "cc_comm_stats": (c_void_p, c_int, POINTER(OpStats)),
     "cc_dump_config": (c_void_p, c_char_p, c_size_t, POINTER(c_size_t)),
+    "cc_get_settings": (c_void_p, POINTER(Setting), c_size_t, POINTER(c_size_t)),
+    "cc_get_limits": (c_void_p, POINTER(Limits)),
+    "cc_describe": (c_void_p, c_int, c_size_t, c_int, POINTER(Description)),
+    "cc_comm_counts": (c_void_p, POINTER(Count), c_size_t, POINTER(c_size_t)),
     "cc_describe_gpu": (c_char_p, c_char_p, c_size_t, POINTER(c_size_t)),
     "cc_comm_trace": (c_void_p, POINTER(TraceEntry), c_size_t, POINTER(c_size_t)),
     "cc_all_reduce": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
@@ -309,3 +368,20 @@ def text_of(function: Callable[..., int], subject: c_void_p | bytes | None) -> s
     text = ctypes.create_string_buffer(needed.value)
     check(function(subject, text, needed.value, byref(needed)))
     return text.value.decode(errors="replace")
+
+
+_Entry = TypeVar("_Entry", bound=ctypes.Structure)
+
+
+def entries_of(function: Callable[..., int], subject: c_void_p | None, entry: type[_Entry]) -> list[_Entry]:
+    """Return all entries of a function with the parameters (subject, entries, entry_bytes, count)."""
+    found = c_size_t()
+    check(function(subject, None, ctypes.sizeof(entry), byref(found)))
+    while True:
+        # There may be more by now, of which another look is taken.
+        room = found.value
+        entries = (entry * room)()
+        found = c_size_t(room)
+        check(function(subject, entries, ctypes.sizeof(entry), byref(found)))
+        if found.value <= room:
+            return list(entries[: found.value])

@@ -124,15 +124,14 @@ class Communicator(Collectives, Transfers, Observation):
         """Make a communicator of the ranks that call it with this color, in the order of `key`, then rank.
 
         All ranks call it. With color None this rank joins none. `changes` are keywords of the constructor; what is
-        not named stays as it is here.
+        not named stays as it is here. Ctrl-C ends the waiting for other ranks.
         """
         # ctypes would take the last bits of any other, and so put ranks together that are to be apart.
         expect(color is None or 0 <= color < 1 << 31, f"color {color} is not from 0 to 2^31 - 1")
         expect(-(1 << 31) <= key < 1 << 31, f"key {key} does not fit 32 bits")
         config = _config(**changes)
-        handle = c_void_p()
-        wanted = _NO_COLOR if color is None else color
-        _lib.check(self._library.cc_comm_split(self._live(), wanted, key, byref(config), byref(handle)))
+        wanted, whole, library = _NO_COLOR if color is None else color, self._live(), self._library
+        handle = joined(lambda part: int(library.cc_comm_split(whole, wanted, key, byref(config), part)))
         return Communicator._adopt(handle) if handle.value else None
 
     @classmethod

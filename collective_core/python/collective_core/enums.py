@@ -72,3 +72,23 @@ class CudaPath(IntEnum):
     STREAM = 1
     KERNEL = 2
     HOST = 3
+
+
+class SettingSource(IntEnum):
+    """cc_setting_source."""
+
+    DEFAULT = 0
+    ENVIRONMENT = 1
+    CONFIG = 2
+    RANK_0 = 3
+    NOT_USED = 4
+
+
+class Reason(IntEnum):
+    """cc_reason: what made the library choose an algorithm."""
+
+    ONLY = 0
+    FORCED = 1
+    TUNER = 2
+    MEASURED = 3
+    MODEL = 4

@@ -50,8 +50,6 @@ class Variable:
 
 _LIBRARY = (Reader.LIBRARY,)
 _PYTHON = (Reader.PYTHON,)
-# Python takes them from the library's own text, as rank 0 has them.
-_ALSO_PYTHON = (Reader.LIBRARY, Reader.PYTHON)
 _PLUGINS = (Reader.PLUGINS,)
 _CUDA = (Reader.CUDA,)
 
@@ -79,7 +77,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         "CCORE_2D", Kind.FLAG, "1",
         "whether all_reduce goes first within the nodes and then between them, where there are several nodes and "
-        "one of them has several ranks; rank 0's holds for all", _ALSO_PYTHON,
+        "one of them has several ranks; rank 0's holds for all", _LIBRARY,
         aliases=("LIGHT_2D_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLREDUCE", "HOROVOD_TORUS_ALLREDUCE"),
     ),
     Variable(
@@ -90,16 +88,16 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_HIERARCHICAL_THRESHOLD", Kind.BYTES, "65536",
-        "all_reduce of less does not; rank 0's holds for all", _ALSO_PYTHON,
+        "all_reduce of less does not; rank 0's holds for all", _LIBRARY,
     ),
     Variable(
-        "CCORE_2D_LIMIT", Kind.BYTES, "none", "nor does all_reduce of more; rank 0's holds for all", _ALSO_PYTHON,
+        "CCORE_2D_LIMIT", Kind.BYTES, "none", "nor does all_reduce of more; rank 0's holds for all", _LIBRARY,
         aliases=("LIGHT_HIERARCHICAL_THRESHOLD",),
     ),
     Variable(
         "CCORE_ALGO", Kind.TEXT, "the cost model's",
         "algorithms, as in `all_reduce:ring,broadcast:tree` (names: [algorithms](algorithms.md)); one that the "
-        "ranks' places rule out is passed over; rank 0's holds for all", _ALSO_PYTHON,
+        "ranks' places rule out is passed over; rank 0's holds for all", _LIBRARY,
     ),
     Variable(
         "CCORE_LINK_MATRIX", Kind.TEXT, "none",

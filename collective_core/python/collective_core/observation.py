@@ -1,12 +1,12 @@
-"""What a communicator tells of its ranks, its operations, its settings and its tuner."""
+"""What a communicator reports of its ranks, its operations, its settings, its choices and its tuner."""
 
 from __future__ import annotations
 
-from ctypes import byref, c_size_t, sizeof
+from ctypes import byref, c_size_t, c_void_p, sizeof
 from dataclasses import dataclass
 
 from collective_core import _lib
-from collective_core.enums import Dtype, Operation
+from collective_core.enums import Dtype, Operation, Reason, SettingSource
 from collective_core.errors import Result
 from collective_core.handle import Handle
 
@@ -58,6 +58,82 @@ class TraceEntry:
     end_ns: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A variable that the library reads: the value in effect, and where it comes from.
+
+    `spelled` is the name or alias under which the environment of this process sets it, or "". `note`: of what cannot be
+    used, why. The value of a secret is "***".
+    """
+
+    name: str
+    value: str
+    source: SettingSource
+    spelled: str
+    note: str
+    is_secret: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits within which the library decides.
+
+    `least_2d_bytes` and `most_2d_bytes`: for which sizes `all_reduce` on several nodes may take 2d unless it is forced;
+    `least` above `most`: for none. Equal on all ranks.
+    """
+
+    timeout_s: float
+    least_2d_bytes: int
+    most_2d_bytes: int
+
+    def allow_2d(self, size_bytes: int) -> bool:
+        """Return whether data of this size may be reduced by 2d."""
+        return self.least_2d_bytes <= size_bytes <= self.most_2d_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """How an operation is carried out; `size_bytes` is that of the whole data, by which it is chosen."""
+
+    size_bytes: int
+    algorithm: str
+    reason: Reason
+    path: str
+    transport: str
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How often an operation of one size ran by one algorithm.
+
+    `is_rounded`: a row for all sizes from `size_bytes` to below twice as many; the first 512 sizes have rows of their
+    own.
+    """
+
+    operation: Operation
+    size_bytes: int
+    algorithm: str
+    calls: int
+    errors: int
+    total_s: float
+    is_rounded: bool
+
+
+def settings_of(handle: c_void_p | None) -> list[Setting]:
+    """Return all settings in the order of docs/environment.md; None: as the environment of this process alone says."""
+    return [
+        Setting(
+            name=one.name.decode(),
+            value=one.value.decode(errors="replace"),
+            source=SettingSource(one.source),
+            spelled=one.spelled.decode(),
+            note=one.note.decode(errors="replace"),
+            is_secret=bool(one.secret),
+        )
+        for one in _lib.entries_of(_lib.library().cc_get_settings, handle, _lib.Setting)
+    ]
+
+
 class Observation(Handle):
     """Each call returns without waiting for other ranks."""
 
@@ -100,6 +176,44 @@ class Observation(Handle):
         count = c_size_t(len(entries))
         _lib.check(self._library.cc_comm_trace(self._live(), entries, sizeof(_lib.TraceEntry), byref(count)))
         return [_trace_entry(one) for one in entries[: count.value]]
+
+    def counts(self) -> list[Count]:
+        """Return how often each operation of each size ran by each algorithm; from any thread."""
+        return [
+            Count(
+                operation=Operation(one.operation),
+                size_bytes=one.bytes,
+                algorithm=one.algorithm.decode(),
+                calls=one.calls,
+                errors=one.errors,
+                total_s=one.total_ns / 1e9,
+                is_rounded=bool(one.rounded),
+            )
+            for one in _lib.entries_of(self._library.cc_comm_counts, self._live(), _lib.Count)
+        ]
+
+    def describe(self, operation: Operation, count: int, dtype: Dtype) -> Description:
+        """Return how a collective of `count` elements would be carried out next; waits for a running operation."""
+        found = _lib.Description(size=sizeof(_lib.Description))
+        code = self._library.cc_describe(self._live(), int(operation), count, int(dtype), byref(found))
+        _lib.check(code)
+        return Description(
+            size_bytes=found.bytes,
+            algorithm=found.algorithm.decode(),
+            reason=Reason(found.reason),
+            path=found.path.decode(),
+            transport=found.transport.decode(),
+        )
+
+    def limits(self) -> Limits:
+        """Return the limits within which the library decides."""
+        found = _lib.Limits(size=sizeof(_lib.Limits))
+        _lib.check(self._library.cc_get_limits(self._live(), byref(found)))
+        return Limits(found.timeout_ms / 1000, found.least_2d_bytes, found.most_2d_bytes)
+
+    def settings(self) -> list[Setting]:
+        """Return all settings and where each comes from."""
+        return settings_of(self._live())
 
     def tuner_dump(self) -> str:
         """Return which algorithms the tuner took: a line for each kind of operation that has several."""

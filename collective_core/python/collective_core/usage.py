@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from collective_core import environment
 from collective_core.call_counts import Call, CallCounts
 from collective_core.communicator import Communicator
-from collective_core.enums import Dtype, Operation
+from collective_core.enums import Operation, SettingSource
+from collective_core.observation import Setting
 
-_SETTING = re.compile(r"(?P<name>CCORE_\w+)=(?P<value>.*) \((?P<source>[^()]*)\)")
-_AS = "environment, as "
-_RANK_0 = "rank 0, whose value counts for all"
-_NOT_USED = "not used: "
-_HIDDEN = "***"
-"""The value of a secret in the library's list; that of the environment must not get into a report."""
 _NO_OPERATION = (
     Operation.SPLIT,
     Operation.FINALIZE,
@@ -25,10 +20,6 @@ _NO_OPERATION = (
     Operation.MEM_REGISTER,
     Operation.MEM_DEREGISTER,
 )
-_BYTES = {
-    Dtype.FLOAT64: 8, Dtype.FLOAT32: 4, Dtype.FLOAT16: 2, Dtype.BFLOAT16: 2, Dtype.INT8: 1, Dtype.UINT8: 1,
-    Dtype.INT32: 4, Dtype.UINT32: 4, Dtype.INT64: 8, Dtype.UINT64: 8, Dtype.FLOAT8_E4M3: 1, Dtype.FLOAT8_E5M2: 1,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,68 +37,62 @@ class Usage:
 
 
 class UsageRecorder:
-    """Count the operations of a communicator by size and algorithm.
+    """Count the operations of a communicator by size and algorithm, without those that are skipped.
 
-    The library keeps the last 64 operations, so each look counts at most these. `on_device` counts the operations that
-    run on the GPU, which the library's list does not show.
+    `on_device` counts the operations that run on the GPU, which the communicator does not count.
     """
 
     def __init__(self, communicator: Communicator, on_device: CallCounts | None = None) -> None:
         self._communicator = communicator
         self._on_device = on_device or CallCounts()
-        self._seen_on_device: Counter[Call] = Counter()
-        self._seen = -1
+        self._seen: Counter[Call] = Counter()
         self._calls: Counter[Call] = Counter()
 
     def skip(self) -> None:
-        """Leave out the operations up to now."""
-        self._seen = max((entry.start_ns for entry in self._communicator.trace()), default=self._seen)
-        self._seen_on_device = self._on_device.snapshot()
+        """Leave out the operations since the last call of `skip` or `look`."""
+        self._seen = self._counted()
 
     def look(self) -> None:
         """Count the operations since the last call of `skip` or `look`."""
-        # One that still runs has no algorithm yet; it is counted later.
-        entries = [e for e in self._communicator.trace() if e.start_ns > self._seen and e.end_ns is not None]
-        for entry in entries:
-            if entry.operation not in _NO_OPERATION:
-                size = entry.count * _BYTES[entry.dtype]
-                self._calls[entry.operation.name.lower(), size, entry.algorithm] += 1
-        self._seen = max((entry.start_ns for entry in entries), default=self._seen)
-        on_device = self._on_device.snapshot()
-        self._calls.update(on_device - self._seen_on_device)
-        self._seen_on_device = on_device
+        now = self._counted()
+        self._calls.update(now - self._seen)
+        self._seen = now
 
     def usage(self) -> Usage:
         """Return what was used so far."""
         me = self._communicator
-        read, ignored = settings_in_effect(me.dump_config())
+        read, ignored = settings_in_effect(me.settings())
         transports = {me.peer(rank).transport for rank in range(me.size) if rank != me.rank}
         return Usage(read, ignored, tuple(sorted(transports)), dict(self._calls))
 
+    def _counted(self) -> Counter[Call]:
+        found = self._on_device.snapshot()
+        for one in self._communicator.counts():
+            if one.operation not in _NO_OPERATION:
+                found[one.operation.name.lower(), one.size_bytes, one.algorithm] += one.calls
+        return found
 
-def settings_in_effect(dump: str) -> tuple[dict[str, str], dict[str, str]]:
+
+def settings_in_effect(settings: Iterable[Setting]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the variables of the environment that are in effect, and those without effect with the reason.
 
-    `dump` is the text of `Communicator.dump_config`; what Python code has read is added. Secrets are left out.
+    What Python code has read is added. Secrets are left out.
     """
     read, ignored = environment.read(), {}
     for name, winner in environment.overridden().items():
         ignored[name] = f"{winner} takes precedence"
-    for match in _SETTING.finditer(dump):
-        name, value, source = match.groups()
-        if value == _HIDDEN:
+    for setting in settings:
+        given = os.environ.get(setting.spelled) if setting.spelled else None
+        if not given or setting.is_secret:
             continue
-        spelled = source.removeprefix(_AS) if source.startswith(_AS) else environment.spelling(name)
-        given = os.environ.get(spelled)
-        if not given:
-            continue
-        if (
-            source.startswith("environment")
-            or source == _RANK_0
-            or (source.startswith(_NOT_USED) and given == value)
-        ):
-            read[spelled] = given
+        if setting.source in (SettingSource.ENVIRONMENT, SettingSource.RANK_0):
+            read[setting.spelled] = given
+        elif setting.source is SettingSource.NOT_USED and given == setting.value:
+            read[setting.spelled] = given  # it is switched off, as requested
         else:
-            ignored[spelled] = "the program sets it itself" if source == "cc_config" else source
-            read.pop(spelled, None)
+            by_program = setting.source is SettingSource.CONFIG
+            ignored[setting.spelled] = (
+                "the program sets it itself" if by_program else f"not used: {setting.note}"
+            )
+            read.pop(setting.spelled, None)
     return read, ignored

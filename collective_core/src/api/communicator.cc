@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "api/support.h"
 #include "collective_core/collective_core.h"
@@ -15,6 +16,26 @@
 
 using ccore::guarded;
 using ccore::require;
+
+namespace {
+
+// As many as there is room for; each as much as the caller knows of it.
+template <typename Entry>
+void copy_entries(const std::vector<Entry>& all, Entry* entries, size_t entry_bytes, size_t room) {
+  const size_t bytes = std::min(entry_bytes, sizeof(Entry));
+  auto* to = reinterpret_cast<std::byte*>(entries);
+  for (size_t i = 0; i < std::min(room, all.size()); ++i) {
+    Entry entry = all[i];
+    entry.size = bytes;
+    std::memcpy(to + i * entry_bytes, &entry, bytes);
+  }
+}
+
+ccore::ToldSettings told_settings_of(const cc_comm* comm) {
+  return comm ? comm->communicator.told_settings() : ccore::ToldSettings();
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -129,24 +150,65 @@ cc_result cc_comm_trace(const cc_comm* comm, cc_trace_entry* entries, size_t ent
     require(comm && count, "an argument is null");
     require(entries || *count == 0, "entries is null");
     require(entry_bytes >= sizeof(size_t), "entry_bytes is not the size of an entry");
-    const auto recent = comm->communicator.recorder().recent();
-    const size_t room = std::min(*count, recent.size());
-    const size_t bytes = std::min(entry_bytes, sizeof(cc_trace_entry));
-    auto* to = reinterpret_cast<std::byte*>(entries);
-    for (size_t i = 0; i < room; ++i) {
-      // The newest ones, if there is not room for all.
-      cc_trace_entry entry = recent[recent.size() - room + i];
-      entry.size = bytes;
-      std::memcpy(to + i * entry_bytes, &entry, bytes);
-    }
-    *count = room;
+    std::vector<cc_trace_entry> recent = comm->communicator.recorder().recent();
+    // The newest ones, if there is not room for all.
+    if (recent.size() > *count) recent.erase(recent.begin(), recent.end() - static_cast<std::ptrdiff_t>(*count));
+    *count = recent.size();
+    copy_entries(recent, entries, entry_bytes, recent.size());
+  });
+}
+
+cc_result cc_comm_counts(const cc_comm* comm, cc_count* counts, size_t entry_bytes, size_t* count) {
+  return guarded([&] {
+    require(comm && count, "an argument is null");
+    require(counts || *count == 0, "counts is null");
+    require(entry_bytes >= sizeof(size_t), "entry_bytes is not the size of an entry");
+    const std::vector<cc_count> all = comm->communicator.recorder().counts();
+    copy_entries(all, counts, entry_bytes, *count);
+    *count = all.size();
+  });
+}
+
+cc_result cc_get_settings(const cc_comm* comm, cc_setting* settings, size_t entry_bytes, size_t* count) {
+  return guarded([&] {
+    require(count != nullptr, "count is null");
+    require(settings || *count == 0, "settings is null");
+    require(entry_bytes >= sizeof(size_t), "entry_bytes is not the size of an entry");
+    const std::vector<cc_setting> all = ccore::all_settings(told_settings_of(comm));
+    copy_entries(all, settings, entry_bytes, *count);
+    *count = all.size();
+  });
+}
+
+cc_result cc_get_limits(const cc_comm* comm, cc_limits* limits) {
+  return guarded([&] {
+    require(comm && limits, "an argument is null");
+    require(limits->size >= sizeof(size_t), "cc_limits.size is not set");
+    comm->communicator.fill(limits);
+  });
+}
+
+cc_result cc_describe(cc_comm* comm, cc_operation operation, size_t count, cc_dtype dtype,
+                      cc_description* description) {
+  return guarded([&] {
+    require(comm && description, "an argument is null");
+    require(description->size >= sizeof(size_t), "cc_description.size is not set");
+    require(operation > 0 && operation < CC_OPERATION_LAST, "operation is not a collective of cc_operation");
+    const size_t element = ccore::dtype_size(dtype);
+    require(element != 0, "unknown dtype");
+    require(count <= SIZE_MAX / element, "count is too large");
+    ccore::Operation described;
+    described.kind = static_cast<ccore::Kind>(operation);
+    described.count = count;
+    described.dtype = dtype;
+    cc_description full = comm->communicator.description_of(described);
+    full.size = std::min(description->size, sizeof full);
+    std::memcpy(description, &full, full.size);
   });
 }
 
 cc_result cc_dump_config(const cc_comm* comm, char* text, size_t size, size_t* needed) {
-  return guarded([&] {
-    ccore::copy_text(comm ? comm->communicator.settings_text() : ccore::settings_text({}), text, size, needed);
-  });
+  return guarded([&] { ccore::copy_text(ccore::settings_text(told_settings_of(comm)), text, size, needed); });
 }
 
 cc_result cc_tuner_dump(cc_comm* comm, char* text, size_t size, size_t* needed) {

@@ -16,6 +16,7 @@
 #include "engine/measuring.h"
 #include "engine/monitor.h"
 #include "engine/recorder.h"
+#include "engine/settings_text.h"
 #include "engine/tuning.h"
 #include "engine/turns.h"
 #include "transport/shm/windows.h"
@@ -68,10 +69,15 @@ class Communicator {
   void fill(int rank, cc_peer_info* info) const;
   // "4 ranks on 2 nodes, transport shm to 1, tcp to 2, cma not used: the ranks do not all share memory".
   std::string summary() const;
-  // All settings and where each came from.
-  std::string settings_text() const;
+  // Settings that a communicator has from another place than the environment of its rank.
+  ToldSettings told_settings() const;
+  void fill(cc_limits* limits) const;
+  // As cc_describe, but for the size of the struct.
+  cc_description description_of(const Operation& operation);
 
  private:
+  // How this rank reaches the others: "shm", "shm+tcp"; "self" if there are none.
+  std::string transports() const;
   void load_choices();
   CacheIdentity timings_identity() const;
   void check_process() const;

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "common/error.h"
 #include "engine/communicator.h"
-#include "engine/settings_text.h"
 
 namespace ccore {
 
@@ -28,8 +28,59 @@ void Communicator::fill(int rank, cc_peer_info* info) const {
   std::memcpy(info, &full, full.size);
 }
 
-std::string Communicator::settings_text() const {
-  return ccore::settings_text(told_settings(rank_, settings_, connections_));
+ToldSettings Communicator::told_settings() const { return ccore::told_settings(rank_, settings_, connections_); }
+
+void Communicator::fill(cc_limits* limits) const {
+  const Overrides& overrides = connections_.overrides;
+  const Algorithm forced = overrides.forced[static_cast<size_t>(Kind::all_reduce)];
+  const bool never = overrides.hierarchical == 0 || (forced != Algorithm::none && forced != Algorithm::hierarchical);
+  cc_limits full{};
+  full.size = std::min(limits->size, sizeof full);
+  full.timeout_ms = settings_.timeout_ms;
+  full.least_2d_bytes = never ? 1 : overrides.hierarchical_threshold;
+  full.most_2d_bytes = never ? 0 : overrides.hierarchical_limit;
+  std::memcpy(limits, &full, full.size);
+}
+
+std::string Communicator::transports() const {
+  std::string names;
+  for (const char* name : {"shm", "tcp", "rdma"}) {
+    const bool used = std::any_of(connections_.links.begin(), connections_.links.end(),
+                                  [&](const auto& link) { return link && std::strcmp(link->name(), name) == 0; });
+    if (used) names += (names.empty() ? "" : "+") + std::string(name);
+  }
+  return names.empty() ? "self" : names;
+}
+
+cc_description Communicator::description_of(const Operation& operation) {
+  check_process();
+  const Turns::Turn turn(&turns_);
+  const size_t bytes = data_bytes(operation, size());
+  const Algorithms candidates = algorithms_of(operation.kind, chooser_.shape);
+  if (candidates.empty()) {
+    throw Error(CC_ERROR_INVALID_ARGUMENT, format("%s has no algorithm to choose; expected a collective such as "
+                                                  "CC_OPERATION_ALL_REDUCE",
+                                                  name_of(operation.kind)));
+  }
+  const Overrides& overrides = chooser_.overrides;
+  const Algorithm forced = overrides.forced[static_cast<size_t>(operation.kind)];
+  const Algorithm tuned = tuning_.taken_by(operation.kind, bytes, static_cast<cc_dtype>(operation.dtype));
+  const Algorithm taken =
+      tuned != Algorithm::none ? tuned : choose(operation.kind, bytes, chooser_.shape, overrides, chooser_.model);
+  const bool between = chooser_.shape.nodes > 1 && chooser_.shape.most_local == 1 && taken == overrides.between;
+  const bool measured = measuring_.measured().range_of(operation.kind, taken).last > 0;
+  cc_description out{};
+  out.size = sizeof out;
+  out.bytes = bytes;
+  out.reason = candidates.end() - candidates.begin() == 1 ? CC_REASON_ONLY
+               : tuned != Algorithm::none                 ? CC_REASON_TUNER
+               : taken == forced || between               ? CC_REASON_FORCED
+               : measured                                 ? CC_REASON_MEASURED
+                                                          : CC_REASON_MODEL;
+  std::strncpy(out.algorithm, name_of(taken), sizeof out.algorithm - 1);
+  std::strncpy(out.path, "host", sizeof out.path - 1);
+  std::strncpy(out.transport, transports().c_str(), sizeof out.transport - 1);
+  return out;
 }
 
 std::string Communicator::summary() const {

@@ -115,15 +115,55 @@ void Recorder::end(uint64_t ticket, cc_result result, int64_t end_ns, Algorithm 
 void Recorder::count(const cc_trace_entry& ended) {
   const auto index = static_cast<size_t>(ended.operation);
   if (index >= kOperations) return;
-  Sums& sums = sums_[index];
+  const uint64_t bytes = ended.count * dtype_size(static_cast<cc_dtype>(ended.dtype));
+  add_to(&sums_[index], ended, bytes);
+  if (CountRow* row = row_of(ended, bytes)) add_to(&row->sums, ended, bytes);
+}
+
+void Recorder::add_to(Sums* sums, const cc_trace_entry& ended, uint64_t bytes) {
   const auto took = static_cast<uint64_t>(ended.end_ns - ended.start_ns);
-  add(&sums.calls, 1);
-  add(&sums.errors, ended.result == CC_SUCCESS ? 0 : 1);
-  add(&sums.bytes, ended.count * dtype_size(static_cast<cc_dtype>(ended.dtype)));
-  add(&sums.total_ns, took);
-  if (took > sums.longest_ns.load(std::memory_order_relaxed)) {
-    sums.longest_ns.store(took, std::memory_order_relaxed);
+  add(&sums->calls, 1);
+  add(&sums->errors, ended.result == CC_SUCCESS ? 0 : 1);
+  add(&sums->bytes, bytes);
+  add(&sums->total_ns, took);
+  if (took > sums->longest_ns.load(std::memory_order_relaxed)) {
+    sums->longest_ns.store(took, std::memory_order_relaxed);
   }
+}
+
+size_t Recorder::HashOfKey::operator()(const CountKey& key) const {
+  uint64_t name = 0;
+  std::memcpy(&name, key.algorithm.data(), sizeof name);
+  const uint64_t mixed = (key.bytes ^ name << 7 ^ static_cast<uint64_t>(key.operation) << 56) * 0x9e3779b97f4a7c15u;
+  return static_cast<size_t>(mixed ^ mixed >> 32);
+}
+
+Recorder::CountRow* Recorder::new_row(const CountKey& key) {
+  const size_t place = used_rows_.load(std::memory_order_relaxed);
+  if (place == kChunks * kChunkRows) return nullptr;
+  std::unique_ptr<Chunk>& chunk = chunks_[place / kChunkRows];
+  if (!chunk) chunk = std::make_unique<Chunk>();
+  CountRow* row = &(*chunk)[place % kChunkRows];
+  row->key = key;
+  rows_.emplace(key, row);
+  used_rows_.store(place + 1, std::memory_order_release);
+  return row;
+}
+
+Recorder::CountRow* Recorder::row_of(const cc_trace_entry& ended, uint64_t bytes) {
+  CountKey key;
+  key.operation = ended.operation;
+  key.bytes = bytes;
+  std::copy(std::begin(ended.algorithm), std::end(ended.algorithm), key.algorithm.begin());
+  if (last_row_ && last_row_->key == key) return last_row_;
+  auto found = rows_.find(key);
+  if (found == rows_.end() && used_rows_.load(std::memory_order_relaxed) >= CC_COUNT_SIZES) {
+    key.rounded = 1;
+    while ((key.bytes & (key.bytes - 1)) != 0) key.bytes &= key.bytes - 1;  // down to a power of two
+    found = rows_.find(key);
+  }
+  last_row_ = found == rows_.end() ? new_row(key) : found->second;
+  return last_row_;
 }
 
 std::vector<cc_trace_entry> Recorder::recent() const {
@@ -157,6 +197,24 @@ cc_op_stats Recorder::stats(cc_operation operation) const {
   out.total_ns = sums.total_ns.load(std::memory_order_relaxed);
   out.longest_ns = sums.longest_ns.load(std::memory_order_relaxed);
   return out;
+}
+
+std::vector<cc_count> Recorder::counts() const {
+  std::vector<cc_count> all(used_rows_.load(std::memory_order_acquire));
+  for (size_t place = 0; place < all.size(); ++place) {
+    const CountRow& row = (*chunks_[place / kChunkRows])[place % kChunkRows];
+    cc_count& out = all[place];
+    out = cc_count{};
+    out.size = sizeof out;
+    out.bytes = row.key.bytes;
+    out.operation = row.key.operation;
+    out.rounded = row.key.rounded;
+    std::copy(row.key.algorithm.begin(), row.key.algorithm.end(), std::begin(out.algorithm));
+    out.calls = row.sums.calls.load(std::memory_order_relaxed);
+    out.errors = row.sums.errors.load(std::memory_order_relaxed);
+    out.total_ns = row.sums.total_ns.load(std::memory_order_relaxed);
+  }
+  return all;
 }
 
 std::string describe(const cc_trace_entry& entry, int64_t now) {

@@ -240,6 +240,13 @@ Choice Tuning::choice_of(const std::string& collective, uint64_t bytes, cc_dtype
                 0};
 }
 
+Algorithm Tuning::taken_by(Kind kind, uint64_t bytes, cc_dtype dtype) const {
+  uint32_t taken = 0;
+  const TunerKey key{static_cast<uint8_t>(kind), size_class(bytes), dtype_class(kind, dtype)};
+  const bool known = active_ && bytes > 0 && tunable(kind) && tuner_.find(key, &taken);
+  return known ? static_cast<Algorithm>(taken) : Algorithm::none;
+}
+
 std::string Tuning::dump() const {
   const TunerSettings& settings = tuner_.settings();
   std::string text = format("autotune %d mode %s\n", settings.enabled, name_of(settings.mode));

@@ -46,6 +46,8 @@ class Tuning {
 
   // Searches, now or for the first time.
   void retune();
+  // What the next operation of this kind takes; none: the tuner has no say in it so far.
+  Algorithm taken_by(Kind kind, uint64_t bytes, cc_dtype dtype) const;
   // Throws CC_ERROR_INVALID_ARGUMENT with what there is.
   Choice choice_of(const std::string& collective, uint64_t bytes, cc_dtype dtype, const std::string& algorithm) const;
   // For people: a line for each kind of operation.

@@ -122,6 +122,14 @@ std::vector<TunerRow> Tuner::rows() const {
   return all;
 }
 
+bool Tuner::find(const TunerKey& key, uint32_t* candidate) const {
+  const auto entry = entries_.find(key);
+  const auto preset = presets_.find(key);
+  if (entry != entries_.end()) *candidate = entry->second.machine.next();
+  if (preset != presets_.end()) *candidate = preset->second.candidate;
+  return entry != entries_.end() || preset != presets_.end();
+}
+
 double Tuner::share() const {
   return last_ns_ > first_ns_ ? static_cast<double>(inside_ns_) / static_cast<double>(last_ns_ - first_ns_) : 0;
 }

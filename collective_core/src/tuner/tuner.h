@@ -68,6 +68,8 @@ class Tuner {
   bool fix(const TunerKey& key, uint32_t candidate, double us);
 
   std::vector<TunerRow> rows() const;
+  // Stores the candidate that the next operation with this key takes; false if nothing is known of the key yet.
+  bool find(const TunerKey& key, uint32_t* candidate) const;
   // Goes up whenever a choice is made, and when it is first known what it takes: there is something to save.
   uint64_t choices_made() const { return choices_made_; }
   // Of the time since the first operation, the part that this rank spent in operations; 0 to 1.

@@ -18,6 +18,7 @@ CaseTable case_table() {
       {"cuda-nvlink", cuda_nvlink},
       {"cuda-segments", cuda_segments},
       {"cuda-tuning", cuda_tuning},
+      {"describe", describe},
       {"desync", desync},
       {"endurance", endurance},
       {"failures", failures},

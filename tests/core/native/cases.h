@@ -48,6 +48,7 @@ void topk_levels();
 void topk_ranks();
 void tuner();
 void tuner_cache();
+void describe();
 void tuner_comm();
 void memory();
 void packing();

@@ -29,6 +29,15 @@ cc_op_stats stats_of(cc_comm* comm, cc_operation operation) {
   return stats;
 }
 
+std::vector<cc_count> counts_of(cc_comm* comm) {
+  size_t count = 0;
+  EXPECT(cc_comm_counts(comm, nullptr, sizeof(cc_count), &count) == CC_SUCCESS, cc_last_error(nullptr));
+  std::vector<cc_count> counts(count);
+  EXPECT(cc_comm_counts(comm, counts.data(), sizeof(cc_count), &count) == CC_SUCCESS, cc_last_error(nullptr));
+  EXPECT(count == counts.size(), count);
+  return counts;
+}
+
 cc_result reduce(cc_comm* comm, size_t count) {
   std::vector<float> data(count);
   return cc_all_reduce(data.data(), data.data(), count, CC_FLOAT32, CC_MAX, comm, nullptr);
@@ -193,13 +202,58 @@ void room_and_versions() {
   });
 }
 
+void sizes_are_counted_by_algorithm(const std::string& layout) {
+  run_ranks(2, layout_named(layout), [&](int, cc_comm* comm) {
+    const std::string small = layout == "tcp" ? "doubling" : "oneshot";
+    for (int times = 0; times < 100; ++times) EXPECT(reduce(comm, 8) == CC_SUCCESS, last_error(comm));
+    EXPECT(reduce(comm, 16) == CC_SUCCESS && reduce(comm, 8) == CC_SUCCESS, last_error(comm));
+    EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
+    const std::vector<cc_count> counts = counts_of(comm);
+    EXPECT(counts.size() == 3, counts.size());
+    const cc_count& first = counts[0];
+    EXPECT(first.operation == CC_OPERATION_ALL_REDUCE && first.bytes == 32 && first.calls == 101, first.calls);
+    EXPECT(first.algorithm == small && first.rounded == 0 && first.errors == 0, first.algorithm);
+    EXPECT(first.total_ns > 0 && first.total_ns <= stats_of(comm, CC_OPERATION_ALL_REDUCE).total_ns, first.total_ns);
+    EXPECT(counts[1].bytes == 64 && counts[1].calls == 1, counts[1].bytes);
+    EXPECT(counts[2].operation == CC_OPERATION_BARRIER && counts[2].calls == 1, counts[2].operation);
+    // A caller of an older version, with room for one row.
+    struct Short {
+      size_t size;
+      uint64_t bytes;
+    } one{};
+    size_t count = 1;
+    EXPECT(cc_comm_counts(comm, reinterpret_cast<cc_count*>(&one), sizeof one, &count) == CC_SUCCESS, "short");
+    EXPECT(count == 3 && one.size == sizeof one && one.bytes == 32, one.bytes);
+    EXPECT(cc_comm_counts(comm, nullptr, sizeof one, &count) == CC_ERROR_INVALID_ARGUMENT, "no memory for 3");
+  });
+}
+
+void many_sizes_take_bounded_memory() {
+  run_ranks(1, layout_named("shm"), [](int, cc_comm* comm) {
+    const size_t sizes = 5 * CC_COUNT_SIZES;
+    for (size_t i = 1; i <= sizes; ++i) EXPECT(reduce(comm, i) == CC_SUCCESS, last_error(comm));
+    EXPECT(reduce(comm, 1) == CC_SUCCESS, last_error(comm));
+    const std::vector<cc_count> counts = counts_of(comm);
+    EXPECT(counts.size() > CC_COUNT_SIZES && counts.size() < CC_COUNT_SIZES + 16, counts.size());
+    uint64_t calls = 0;
+    for (const cc_count& one : counts) {
+      calls += one.calls;
+      EXPECT((one.rounded != 0) == (&one >= &counts[CC_COUNT_SIZES]), "the first sizes stay exact: ", one.bytes);
+      if (one.rounded != 0) EXPECT((one.bytes & (one.bytes - 1)) == 0, one.bytes);
+    }
+    EXPECT(calls == sizes + 1 && counts[0].calls == 2, calls);
+  });
+}
+
 }  // namespace
 
 void recorder() {
   for (const char* layout : {"shm", "tcp"}) {
     what_was_called_is_counted(layout);
     what_hangs_is_seen(layout);
+    sizes_are_counted_by_algorithm(layout);
   }
+  many_sizes_take_bounded_memory();
   readers_disturb_nobody();
   groups_of_any_size_are_counted();
   ticks_become_times();

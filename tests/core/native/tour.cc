@@ -14,6 +14,7 @@
 #include "expect.h"
 #include "oracle.h"
 #include "ranks.h"
+#include "variable.h"
 
 namespace test {
 namespace {
@@ -34,16 +35,19 @@ class Onlooker {
  private:
   void look(cc_comm* comm) const {
     std::vector<cc_trace_entry> entries(CC_TRACE_ENTRIES);
+    std::vector<cc_count> counts(64);
     std::array<char, 512> text{};
     while (!done_) {
       size_t count = entries.size();
       size_t needed = 0;
+      size_t rows = counts.size();
       cc_op_stats stats{};
       stats.size = sizeof stats;
       cc_result state = CC_SUCCESS;
       const bool answered = cc_comm_trace(comm, entries.data(), sizeof(cc_trace_entry), &count) == CC_SUCCESS &&
                             cc_comm_stats(comm, CC_OPERATION_ALL_REDUCE, &stats) == CC_SUCCESS &&
                             cc_dump_config(comm, text.data(), text.size(), &needed) == CC_SUCCESS &&
+                            cc_comm_counts(comm, counts.data(), sizeof(cc_count), &rows) == CC_SUCCESS &&
                             cc_comm_get_async_error(comm, &state) == CC_SUCCESS &&
                             (state == CC_SUCCESS || state == CC_IN_PROGRESS);
       if (!answered) std::abort();
@@ -184,18 +188,6 @@ void visit(const char* layout, int nranks) {
     }
   });
 }
-
-// In this process for the time of a scope.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 }  // namespace
 

@@ -34,7 +34,7 @@ from collective_core.enums import CudaPath
 from collective_core.errors import CollectiveCoreError, Result
 from collective_core.handle import milliseconds
 from collective_core.topk import Residual, ResidualState, Topk
-from collective_core.torch.between_nodes import is_chosen, is_possible, limits_of
+from collective_core.torch.between_nodes import is_chosen, is_possible
 from collective_core.torch.cuda import await_end
 from collective_core.torch.cuda_library import LIBRARY_NAME, check, declared
 from collective_core.torch.cuda_work import GRACE_S
@@ -128,7 +128,7 @@ class CudaNodes:
         self._paths: list[CudaPath] = []  # between the ranks of each rank's node
         sizes = {peer.node: peer.local_size for peer in map(communicator.peer, range(communicator.size))}
         self._ranks_of_nodes = list(sizes.values())
-        self._limits = limits_of(communicator.dump_config())
+        self._limits = communicator.limits()
         self.device: torch.device | None = None
         self.calls = CallCounts()
 
