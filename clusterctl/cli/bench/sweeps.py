@@ -108,7 +108,7 @@ def document(ended: Sequence[Ended]) -> dict[str, Any]:
     return Sweeps(status=Success.FAILED if failed else Success.OK, results=results).document()
 
 
-def _smoke_requests(request: Request) -> tuple[Request, Request]:
+def smoke_requests(request: Request) -> tuple[Request, Request]:
     """Return the two requests of a smoke test, with the ranks, library and launcher of ``request``."""
     from dataclasses import replace
 
@@ -129,7 +129,7 @@ def run_smoke(experiment: Experiment, request: Request, show: Callable[[Ended], 
     from clusterctl.cli.bench.run import measure
 
     ended: list[Ended] = []
-    for one in _smoke_requests(request):
+    for one in smoke_requests(request):
         ended.append(measure(experiment, one))
         show(ended[-1])
         if ended[-1].faults:

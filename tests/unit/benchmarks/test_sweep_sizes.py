@@ -7,7 +7,7 @@ import pytest
 from clusterctl.benchmarks.collective import COLLECTIVES, CollectiveSweep
 from clusterctl.benchmarks.perf_output import Half, Row
 from clusterctl.benchmarks.sweep_sizes import check_sizes, missed_end, reaching_end, wanted_sizes
-from clusterctl.cli.bench import smoke
+from clusterctl.cli.bench import sweeps
 from clusterctl.launch.request import Request
 
 HALF = Half(1.0, 1.0, 1.0, 0)
@@ -107,7 +107,7 @@ def test_a_sweep_starts_where_it_reaches_its_end_if_that_is_near(last, factor, f
 
 
 def test_the_smoke_benchmark_reaches_its_own_largest_size():
-    collective, _ = smoke.requests(Request(None, {}, 2, None, None, None, None, 60.0))
+    collective, _ = sweeps.smoke_requests(Request(None, {}, 2, None, None, None, None, 60.0))
     assert missed_end(CollectiveSweep(**collective.sweep)) is None
 
 
