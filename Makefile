@@ -121,6 +121,10 @@ core-horovod: dev ## Horovod's own tests for PyTorch at 2 and 3 ranks, from a ch
 core-torch-matrix: dev ## The backend's tests on every release of torch from 2.4 on, one table (gigabytes and an hour)
 	$(BIN)/python tests/core/programs/torch_matrix.py $(RELEASES)
 
+# No GPU is needed. Others than the newest: make core-nccl RELEASES="2.31.2 2.32.3"
+core-nccl: dev ## The newest NCCL of PyPI: does it load the plugins, and has it new functions? (300 MB, a minute)
+	$(BIN)/python tests/core/programs/newest_nccl.py $(RELEASES)
+
 core-sanitizers: dev ## collective_core's C++ tests under ASan + UBSan, then TSan (a build each)
 	@for preset in asan tsan; do \
 	  (cd collective_core && export PATH="$(CURDIR)/$(BIN):$$PATH" && cmake --preset $$preset && \
@@ -232,4 +236,4 @@ docs: $(VENV)/.docs $(VENV)/.clusterctl ## Regenerate docs/cli.md, docs/inventor
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install together lint-alone checked demo dev prerequisites lint lint-fast unit soak core core-by-file core-sanitizers core-aarch64-cuda core-torch-suite core-torch-matrix integration lab journey test release-wheel gpu gpu-all bench schema screens docs clean
+.PHONY: help install together lint-alone checked demo dev prerequisites lint lint-fast unit soak core core-by-file core-sanitizers core-aarch64-cuda core-torch-suite core-torch-matrix core-nccl integration lab journey test release-wheel gpu gpu-all bench schema screens docs clean

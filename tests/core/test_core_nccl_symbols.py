@@ -79,6 +79,20 @@ class World:
         self.calls = [log.read_text().splitlines() if log.exists() else [] for log in logs]
 
 
+def test_each_function_of_nccl_is_taken_or_left_on_purpose(libraries: Path) -> None:
+    done = subprocess.run(
+        ("nm", "-D", "--defined-only", str(libraries / "libcollective_core_nccl.so")),
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    exported = {line.split()[-1] for line in done.stdout.splitlines()}
+    lines = (PROGRAMS / "nccl_functions.txt").read_text().splitlines()
+    decided = dict(line.split() for line in lines if not line.startswith("#"))
+    assert set(decided.values()) == {"taken", "left"}
+    assert {name for name, by in decided.items() if by == "taken"} == {
+        name for name in exported if name.startswith("nccl")
+    }
+
+
 def test_both_ranks_take_the_same_calls_in_the_same_order(libraries: Path, tmp_path: Path) -> None:
     world = World(libraries, tmp_path, FAKE_LATE="1")
     for rank, report in enumerate(world.reports):
