@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import mmap
 import re
 import shutil
-import struct
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterctl.images import throwaway
+from clusterctl.images import fatbin, throwaway
 from clusterctl.images.elf import ElfNeeds
 
 if TYPE_CHECKING:
@@ -21,10 +19,6 @@ _CODE = re.compile(r"\b((?:sm|compute)_\d+[af]?)\b")
 _TIMEOUT_S = 300
 # collective_core's library has CUDA's runtime linked into it.
 _OF_CUDA = ("libnccl.", "libcudart", "libcuda", "libcollective_core_cuda")
-# A container of GPU code begins with this; its header has the size of the entries, each entry kind and architecture.
-_CONTAINER, _ENTRY = b"\x50\xed\x55\xba", struct.Struct("<HHIQ")
-_KINDS = {1: "compute", 2: "sm"}
-_ARCHITECTURE_AT = 28
 _LIST = "cuobjdump --list-elf {0} 2>/dev/null; cuobjdump --list-ptx {0} 2>/dev/null"
 _TOOLKIT = "PATH=$PATH:/usr/local/cuda/bin; command -v cuobjdump >/dev/null || exit 0; "
 
@@ -42,27 +36,7 @@ def architectures(
         return None
     run = _here if shutil.which("cuobjdump") else lambda path: _in(client, base, path)
     found = frozenset(code for path in paths for code in _CODE.findall(run(path)))
-    return found or frozenset(code for path in paths for code in of_headers(path)) or None
-
-
-def of_headers(path: Path) -> frozenset[str]:
-    """Return the architectures in the headers of a library's GPU code; empty if it has none."""
-    found: set[str] = set()
-    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        start = -1
-        while (start := data.find(_CONTAINER, start + 1)) >= 0:
-            if start + _ENTRY.size > len(data):
-                break
-            _, header_bytes, size = struct.unpack_from("<HHQ", data, start + len(_CONTAINER))
-            place, end = start + header_bytes, start + header_bytes + size
-            while place + _ARCHITECTURE_AT + 4 <= min(end, len(data)):
-                kind, _, entry_header_bytes, entry_bytes = _ENTRY.unpack_from(data, place)
-                if kind not in _KINDS or entry_header_bytes == 0:
-                    break
-                (architecture,) = struct.unpack_from("<I", data, place + _ARCHITECTURE_AT)
-                found.add(f"{_KINDS[kind]}_{architecture}")
-                place += entry_header_bytes + entry_bytes
-    return frozenset(found)
+    return found or frozenset(entry.name for path in paths for entry in fatbin.entries(path)) or None
 
 
 def holds_gpu_code(need: ElfNeeds) -> bool:

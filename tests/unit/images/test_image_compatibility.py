@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from clusterctl.errors import ImageError
-from clusterctl.images import base_image, compatibility, elf, gpu_code, library
+from clusterctl.images import base_image, compatibility, elf, fatbin, library
 from clusterctl.images.base_image import BaseImage
 from clusterctl.images.elf import ElfNeeds
 from clusterctl.images.library import kind_of
@@ -222,8 +222,8 @@ def test_gpu_code_is_read_from_its_headers_without_cudas_tools(tmp_path: Path) -
     container = marker + struct.pack("<HHQ", 1, 16, len(entries)) + entries
     path = tmp_path / "library.so"
     path.write_bytes(b"\x7fELF" + container + b"other" + marker)
-    assert gpu_code.of_headers(path) == {"sm_70", "sm_80", "compute_80"}
+    assert [code.name for code in fatbin.entries(path)] == ["sm_70", "sm_80", "compute_80"]
     path.write_bytes(b"\x7fELF" + container[:-40])
-    assert {"sm_70", "sm_80"} <= gpu_code.of_headers(path)
+    assert [code.name for code in fatbin.entries(path)] == ["sm_70", "sm_80"]
     path.write_bytes(b"\x7fELF" + marker + b"\xff" * 60)
-    assert gpu_code.of_headers(path) == frozenset()
+    assert list(fatbin.entries(path)) == []
