@@ -176,7 +176,7 @@ release-wheel: $(BIN)/pip ## The wheels of a release in dist, CUDA parts include
 	CUDACXX=$(CURDIR)/build/cuda/bin/nvcc $(PIP) wheel --no-deps --config-settings cmake.define.CCORE_CUDA=ON \
 	  --config-settings build-dir=$(CURDIR)/build/release-wheel --wheel-dir build/wheelhouse ./collective_core
 	$(BIN)/auditwheel repair --wheel-dir dist build/wheelhouse/*.whl
-	PATH="$(CURDIR)/build/cuda/bin:$$PATH" $(BIN)/python tools/check_wheel.py dist/collective_core-*.whl
+	PYTHONPATH=. $(BIN)/python tools/check_wheel.py dist/collective_core-*.whl
 
 gpu: dev ## On a machine with one NVIDIA GPU: tests, soaks, and a race against NCCL and gloo, one table last (minutes)
 	$(PYTEST) tests/gpu -m "not gpu_slow and not gpu_alone" -n 4 --dist loadgroup --durations=5

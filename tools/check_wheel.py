@@ -1,7 +1,7 @@
 """Check a wheel of collective_core as the release builds it: parts, GPU code, what its libraries need, and size.
 
-Needs readelf (binutils), and cuobjdump as collective_core/scripts/install_cuda_compiler.py installs it. Prints one line
-for each property, and exits 1 if one is wrong. A wheel for this CPU is also loaded, without a driver.
+Needs readelf (binutils), and the checkout in PYTHONPATH. Prints one line for each property, and exits 1 if one is
+wrong. A wheel for this CPU is also loaded, without a driver.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_code import gpu_code
+
 CUDA_LIBRARY = "collective_core/lib/libcollective_core_cuda.so"
+WITH_GPU_CODE = (CUDA_LIBRARY, "collective_core/bin/cuda_perf")
 PARTS = (
-    CUDA_LIBRARY,
+    *WITH_GPU_CODE,
     "collective_core/bin/all_reduce_perf",
-    "collective_core/bin/cuda_perf",
     "collective_core/include/collective_core/collective_core.h",
     "collective_core/include/collective_core/collective_core_cuda.h",
     "collective_core/include/collective_core/collective_core_cuda_nodes.h",
@@ -33,8 +35,8 @@ PARTS = (
     "collective_core/lib/libnccl-net-ccore.so",
     "collective_core/lib/libnccl-tuner-ccore.so",
 )
-# A100, H100 and H200, B200; newer GPUs compile the PTX.
-GPU_CODE = {"sm_80", "sm_90", "sm_100", "compute_100"}
+# V100 and T4, A100, H100 and H200, B200; newer GPUs compile the PTX.
+GPU_CODE = {"sm_70", "sm_80", "sm_90", "sm_100", "compute_100"}
 # Of the C library, and of the wheel itself.
 MAY_NEED = re.compile(
     r"(libc|libm|libdl|librt|libpthread)\.so\.\d+|ld-linux-[\w-]+\.so\.\d+|libcollective_core(_cuda)?\.so|libnccl-net-ccore\.so"
@@ -72,10 +74,9 @@ def findings(wheel: Path) -> Iterator[Finding]:
             archive.extractall(root)
         missing = [name for name in PARTS if not (root / name).is_file()]
         yield Finding("parts", f"missing: {', '.join(missing)}" if missing else "")
-        if CUDA_LIBRARY not in missing:
-            found = gpu_code(root / CUDA_LIBRARY)
-            wrong = f"expected {', '.join(sorted(GPU_CODE))}" if found != GPU_CODE else ""
-            yield Finding(f"code for {', '.join(sorted(found))}", wrong)
+        for name in WITH_GPU_CODE:
+            if name not in missing:
+                yield from code_for_gpus(root / name)
         yield from (needs(root, path) for path in binaries(root))
         if platform.machine() in wheel.name and not missing:
             yield without_driver(root)
@@ -85,11 +86,16 @@ def findings(wheel: Path) -> Iterator[Finding]:
     )
 
 
-def gpu_code(library: Path) -> set[str]:
-    """Return `sm_90` for machine code and `compute_90` for PTX."""
-    machine = re.findall(r"\.(sm_\w+)\.cubin$", output("cuobjdump", "--list-elf", library), re.M)
-    text = re.findall(r"\.sm_(\w+)\.ptx$", output("cuobjdump", "--list-ptx", library), re.M)
-    return {*machine, *(f"compute_{number}" for number in text)}
+def code_for_gpus(library: Path) -> Iterator[Finding]:
+    """Compare the GPUs with those of the documentation, and tell whether drivers of CUDA 12 can load the code."""
+    found = gpu_code(library)
+    names = sorted({code.name for code in found})
+    yield Finding(
+        f"{library.name}: code for {', '.join(names)}",
+        "" if set(names) == GPU_CODE else f"expected {', '.join(sorted(GPU_CODE))}",
+    )
+    faults = sorted({f"{code.name} {code.fault}" for code in found if code.fault})
+    yield Finding(f"{library.name}: drivers of CUDA 12 load the code", "; ".join(faults))
 
 
 def binaries(root: Path) -> list[Path]:
@@ -122,7 +128,7 @@ def without_driver(root: Path) -> Finding:
 
 
 def output(*command: str | Path) -> str:
-    """Return what a tool prints. cuobjdump fails for a library without GPU code."""
+    """Return what a tool prints."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     return done.stdout
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "device_scope.h"
 #include "driver.h"
 
 namespace ccore_cuda {
@@ -26,10 +27,10 @@ uint64_t bus_of(const cudaDeviceProp& properties) {
 }
 
 int device_of(cudaStream_t stream) {
-  using Function = CUresult (*)(CUstream, CUdevice*);
-  static const auto get = driver_function<Function>("cuStreamGetDevice");
-  CUdevice device = -1;
-  return get && get(stream, &device) == CUDA_SUCCESS ? device : -1;
+  // cuStreamGetDevice() came with CUDA 12.8 only.
+  static const auto get = driver_function<CUresult (*)(CUstream, CUcontext*)>("cuStreamGetCtx");
+  CUcontext context = nullptr;
+  return get && get(stream, &context) == CUDA_SUCCESS ? device_of(context) : -1;
 }
 
 bool flushes_waits(int device) { return device_attribute(device, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES) != 0; }

@@ -36,10 +36,17 @@ DeviceContext DeviceContext::current() {
   return DeviceContext(current_context(), device);
 }
 
-DeviceScope::DeviceScope(const DeviceContext& context) {
+int device_of(CUcontext context) {
+  static const auto get = driver_function<CUresult (*)(CUdevice*)>("cuCtxGetDevice");
+  const DeviceScope scope(context);
+  CUdevice device = -1;
+  return get && get(&device) == CUDA_SUCCESS ? device : -1;
+}
+
+DeviceScope::DeviceScope(CUcontext context) {
   static const auto push = driver_function<CUresult (*)(CUcontext)>("cuCtxPushCurrent_v2");
-  if (current_context() == context.get()) return;
-  check_driver(push(context.get()), "cuCtxPushCurrent");
+  if (current_context() == context) return;
+  check_driver(push(context), "cuCtxPushCurrent");
   pushed_ = true;
 }
 

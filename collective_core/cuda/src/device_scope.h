@@ -24,10 +24,14 @@ class DeviceContext {
   int device_;
 };
 
+// The device of a context; -1 if the driver does not tell.
+int device_of(CUcontext context);
+
 class DeviceScope {
  public:
   // Throws CC_ERROR_SYSTEM.
-  explicit DeviceScope(const DeviceContext& context);
+  explicit DeviceScope(const DeviceContext& context) : DeviceScope(context.get()) {}
+  explicit DeviceScope(CUcontext context);
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;

@@ -24,7 +24,9 @@ inline std::string reason_of(cudaError_t code) {
   if (code != cudaErrorInsufficientDriver) return cudaGetErrorString(code);
   int supported = 0;
   cudaDriverGetVersion(&supported);
-  const std::string needed = "a driver for CUDA " + std::to_string(CUDART_VERSION / 1000) + " or newer";
+  // The first driver of the CUDA whose runtime is linked. Within its major version, a runtime works with all drivers.
+  const std::string needed =
+      CUDART_VERSION >= 13000 ? "driver 580 or newer (CUDA 13)" : "driver 525 or newer (CUDA 12)";
   if (supported == 0) return "no NVIDIA driver was found; install " + needed;
   return "the NVIDIA driver is for CUDA " + std::to_string(supported / 1000) + "." +
          std::to_string(supported % 1000 / 10) + "; install " + needed;

@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kThreads, blocks_of_collect(kAdds))
     if (kAdds && in.next) in.next[i] = hit ? rest_of(value, in.half_values) : value;
     if (sum) total += static_cast<double>(fabsf(value));
   }
-  largest = __reduce_max_sync(~0u, largest);
+  largest = max_of_warp(largest);
   if (lane == 0 && largest > 0) atomicMax(&board->largest, largest);
   if (sum) {
     __shared__ double totals[kWarps];

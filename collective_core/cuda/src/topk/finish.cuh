@@ -117,7 +117,7 @@ class Finish {
       largest = max(largest, key);
       total += static_cast<double>(__uint_as_float(key));
     });
-    largest = __reduce_max_sync(~0u, largest);
+    largest = max_of_warp(largest);
     for (int d = 16; d > 0; d >>= 1) total += __shfl_down_sync(~0u, total, d);
     if (threadIdx.x % 32 == 0) {
       atomicMax(&board_->largest, largest);
@@ -163,7 +163,7 @@ class Finish {
         const uint32_t key = value & kMagnitudeBits;
         if (key < kth_) below = max(below, key + 1);
       });
-      below = __reduce_max_sync(~0u, below);
+      below = max_of_warp(below);
       if (threadIdx.x % 32 == 0 && below > 0) atomicMax(&board_->beneath, below);
       if (!meet()) return false;
       beneath = __ldcg(&board_->beneath);
@@ -181,7 +181,7 @@ class Finish {
     if (listed_ && band_.lower < __ldcg(&board_->floor)) listed_ = false;
     uint32_t above = 0;
     for_each([&](uint32_t value, uint32_t) { above += (value & kMagnitudeBits) >= band_.upper ? 1u : 0u; });
-    above = __reduce_add_sync(~0u, above);
+    above = sum_of_warp(above);
     if (threadIdx.x % 32 == 0 && above > 0) atomicAdd(&board_->above, above);
     if (!meet()) return false;
     wanted_ = kept_ - min(kept_, __ldcg(&board_->above));
@@ -240,7 +240,7 @@ class Finish {
       for_each_from(static_cast<uint32_t>(begin) + lane, 32, end,
                     [&](uint32_t value, uint32_t index) { count += is_selected(value, index) ? 1u : 0u; });
     }
-    count = __reduce_add_sync(~0u, count);
+    count = sum_of_warp(count);
     if (lane == 0) counts[warp] = count;
     __syncthreads();
     if (threadIdx.x < 32) {

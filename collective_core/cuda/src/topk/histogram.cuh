@@ -26,6 +26,25 @@ __device__ __forceinline__ uint32_t scan_of_warp(uint32_t value) {
   return value;
 }
 
+// Every thread of the warp gets the result. GPUs from 8.0 on have an instruction for it.
+__device__ __forceinline__ uint32_t max_of_warp(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(~0u, value);
+#else
+  for (int d = 16; d > 0; d >>= 1) value = max(value, __shfl_xor_sync(~0u, value, d));
+  return value;
+#endif
+}
+
+__device__ __forceinline__ uint32_t sum_of_warp(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(~0u, value);
+#else
+  for (int d = 16; d > 0; d >>= 1) value += __shfl_xor_sync(~0u, value, d);
+  return value;
+#endif
+}
+
 struct Bin {
   uint32_t number;
   uint32_t rank;   // of the element that is looked for, among those in the bin
