@@ -29,10 +29,11 @@ $(VENV)/.clusterctl: $(SOURCES) | $(BIN)/pip
 	$(PIP) install .
 	@touch $@
 
-# Without docs, which the wheel does not hold. In a build directory of its own, so that CMake compiles only what changed.
+# Without docs, which the wheel does not hold. In a build directory of its own, so that CMake compiles only what changed;
+# the C++ tests are built in the same, so that `make test` turns warnings into errors here.
 CORE_SOURCES := $(shell find collective_core -type f -not -name '*.pyc' -not -path '*/docs/*' 2>/dev/null)
 build/wheel/.built: $(CORE_SOURCES) tools/build_core_wheel.py | $(BIN)/pip
-	@$(BIN)/python tools/build_core_wheel.py
+	@$(BIN)/python tools/build_core_wheel.py $(CORE_OPTIONS)
 	@touch $@
 
 $(VENV)/.core: build/wheel/.built | $(VENV)/.clusterctl
@@ -106,7 +107,7 @@ core: dev ## collective_core: schedules, transports, faults, torch, mpirun
 # Everything else compiles a folder's files as one, in half the time: a file that lacks an include compiles there.
 core-by-file: $(VENV)/.dev ## collective_core compiled file by file, warnings being errors (2 minutes)
 	@cd collective_core && export PATH="$(CURDIR)/$(BIN):$$PATH" && \
-	  cmake --preset ci -DCCORE_BUILD_TESTS=OFF -B ../build/by-file && cmake --build ../build/by-file --parallel 2
+	  cmake --preset ci -DCMAKE_UNITY_BUILD=OFF -DCCORE_BUILD_TESTS=OFF -DCCORE_CUDA=AUTO -B ../build/by-file && cmake --build ../build/by-file --parallel 2
 
 core-torch-suite: dev ## All of torch's own tests of a backend, on gloo and on ccore, compared (3 minutes)
 	$(BIN)/python tests/core/programs/torch_suite_compare.py
@@ -158,6 +159,7 @@ journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, 
 # (tests/support/worker_groups.py). The C++ build runs beside them.
 WORKERS ?= 3
 TIERS ?= tests/integration tests/lab tests/core $(UNIT)
+test: export CORE_OPTIONS := --warnings-as-errors
 test: prerequisites checked dev ## Everything but the journeys; of long sweeps a sample, another each day
 	SWEEP_SEED=$${SWEEP_SEED:-$$(date -u +%Y%m%d)} $(PYTEST) -n $(WORKERS) --run-again --durations=15 $(TIERS) $(JOURNEYS:%=--ignore=%)
 

@@ -1,6 +1,7 @@
 """Build the wheel of collective_core in build/wheel/dist by the pip of a venv, and show how far the compiler is.
 
 Needs nothing that the venv lacks, so that make installs torch meanwhile. Without a terminal it prints every tenth part.
+``--warnings-as-errors`` ends the build at a warning of the compiler.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ def main() -> int:
     wheels.mkdir(parents=True, exist_ok=True)
     for old in wheels.glob("collective_core-*.whl"):
         old.unlink()
+    define = "cmake.define.CCORE_WARNINGS_AS_ERRORS=ON"
+    strict = ("--config-settings", define) if sys.argv[1:] == ["--warnings-as-errors"] else ()
     print("Preparing the build of collective_core.", flush=True)
     command = (
         sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--verbose", "--no-deps",
-        "--wheel-dir", str(wheels), "--config-settings", f"build-dir={BUILD}", "./collective_core",
+        "--wheel-dir", str(wheels), "--config-settings", f"build-dir={BUILD}", *strict, "./collective_core",
     )  # fmt: skip
     last: deque[str] = deque(maxlen=KEPT)
     with subprocess.Popen(

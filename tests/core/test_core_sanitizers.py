@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from native_build import FEWER_COMPILERS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SANITIZERS = {"asan": "address,undefined", "tsan": "thread"}
@@ -60,7 +59,7 @@ def program(request: pytest.FixtureRequest) -> Path:
     configure = (
         cmake, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-S", str(REPOSITORY / "collective_core"),
         "-B", str(folder), "-DCCORE_BUILD_TESTS=ON", "-DCCORE_BUILD_PERF=OFF", "-DCMAKE_BUILD_TYPE=Debug",
-        *FEWER_COMPILERS, "-DCMAKE_CXX_FLAGS_DEBUG=-O1", f"-DCCORE_SANITIZER={SANITIZERS[request.param]}",
+        "-DCMAKE_CXX_FLAGS_DEBUG=-O1", f"-DCCORE_SANITIZER={SANITIZERS[request.param]}",
     )  # fmt: skip
     build = (cmake, "--build", str(folder), "--target", "ccore_sanitizer_tests", "--parallel", "2")
     for command in (configure, build):

@@ -32,13 +32,13 @@ def bytes_of(text: str) -> int:
 
 
 def perf_program(name: str, tier_unavailable: Callable[[str], None]) -> str:
-    """The installed program, or that of the C++ tests' build: both lie in directories that the nodes have too."""
+    """The installed program, or that of the wheel's build: both lie in directories that the nodes have too."""
     code = f"import collective_core; print(collective_core.perf_binary({name!r}))"
     env = {key: value for key, value in os.environ.items() if key != "CCORE_LIBRARY"}
     done = subprocess.run(
         (sys.executable, "-c", code), capture_output=True, text=True, timeout=60, env=env, check=False
     )
-    built = REPOSITORY / "build" / "core-tests" / name
+    built = REPOSITORY / "build" / "wheel" / name
     if done.returncode != 0 and (os.environ.get("CI") == "true" or not built.is_file()):
         tier_unavailable(f"{name} is not installed: make install")
     return done.stdout.strip() if done.returncode == 0 else str(built)

@@ -14,10 +14,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-FEWER_COMPILERS = ("-DCMAKE_UNITY_BUILD=ON",)
-"""For cmake: a directory's files at a time, as most of a compiler's time goes to the headers that all have. `make
-core-by-file` finds a file that lacks an include."""
-
 
 class NativeBuild:
     """Commands that run one after the other in the background, below the priority of the tests."""
