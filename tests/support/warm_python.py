@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import atexit
 import contextlib
+import gc
 import json
 import os
 import runpy
@@ -279,4 +280,7 @@ if __name__ == "__main__":
 
     for _name in _PRELOADED:
         importlib.import_module(_name)
+    # What torch made stays out of collections, whose marks would copy its memory in each process: at the end of the
+    # interpreter, too, that took a second of a processor.
+    gc.freeze()
     _become(_serve(socket.socket(fileno=int(sys.argv[1]))))
