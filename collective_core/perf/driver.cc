@@ -71,7 +71,8 @@ class Benchmark {
   // True when every checked value was right.
   bool run() {
     allocate();
-    print(header_text(kCollective.program, options_, rank_lines(), transport()));
+    const std::vector<RankLine> ranks = rank_lines();  // collective, as the next line
+    print(header_text(kCollective.program, options_, ranks, transports()));
     for (const NamedDtype& dtype : options_.dtypes) {
       for (const NamedRedop& redop : redops()) {
         for (const int root : roots()) sweep(dtype, redop, root);
@@ -127,17 +128,12 @@ class Benchmark {
   }
 
   std::vector<RankLine> rank_lines() {
-    constexpr size_t kBytes = 64;
-    const auto size = static_cast<size_t>(launch_.nranks);
-    std::vector<char> model(kBytes);
-    std::strncpy(model.data(), processor_model().c_str(), kBytes - 1);
-    std::vector<char> models(kBytes * size);
-    require(cc_all_gather(model.data(), models.data(), kBytes, CC_UINT8, comm_, nullptr), comm_);
+    const std::vector<std::string> models = gathered(processor_model());
     std::vector<RankLine> lines;
     for (int rank = 0; rank < launch_.nranks; ++rank) {
       const cc_peer_info info = peer(rank);
       lines.push_back(RankLine{rank, static_cast<long>(info.pid), info.host, info.local_rank, "host memory",
-                               models.data() + kBytes * static_cast<size_t>(rank)});
+                               models[static_cast<size_t>(rank)]});
     }
     return lines;
   }
@@ -149,13 +145,50 @@ class Benchmark {
     return info;
   }
 
-  // As rank 0 sees it: "0-1 shm, 0-2 tcp". Which node a rank is on decides it, so this tells it all.
-  std::string transport() const {
+  // First as rank 0 sees it: "0-1 shm, 0-2 tcp". Which node a rank is on decides it, so this tells it all. Then the RDMA
+  // port of each rank, or why there is none.
+  std::vector<std::string> transports() {
     std::string text;
     for (int rank = 1; rank < launch_.nranks; ++rank) {
       text += (text.empty() ? "0-" : ", 0-") + std::to_string(rank) + " " + peer(rank).transport;
     }
-    return text.empty() ? "none, a single rank" : text;
+    std::vector<std::string> lines = {text.empty() ? "none, a single rank" : text};
+    // "rdma (of rank 0, proven over rxe0 port 1, ...)", or "tcp (RDMA is not used: ...)": of one kind on all ranks.
+    const std::string net = setting("CCORE_NET");
+    if (net.rfind("tcp (RDMA", 0) == 0) lines.push_back(net);
+    if (net.rfind("rdma", 0) != 0) return lines;
+    const std::string before = "proven over ";
+    const size_t found = net.find(before);
+    const std::vector<std::string> ports = gathered(
+        found == std::string::npos ? "" : net.substr(found + before.size(), net.size() - found - before.size() - 1));
+    for (size_t rank = 0; rank < ports.size(); ++rank) {
+      if (!ports[rank].empty()) lines.push_back("rdma by rank " + std::to_string(rank) + " over " + ports[rank]);
+    }
+    return lines;
+  }
+
+  // The value of a setting of this rank, and where it is from.
+  std::string setting(const std::string& name) const {
+    size_t needed = 0;
+    require(cc_dump_config(comm_, nullptr, 0, &needed), comm_);
+    std::string text(needed, '\0');
+    require(cc_dump_config(comm_, text.data(), text.size(), &needed), comm_);
+    const std::string start = "\n" + name + "=";
+    const size_t begin = text.find(start);
+    if (begin == std::string::npos) return "";
+    return text.substr(begin + start.size(), text.find('\n', begin + 1) - begin - start.size());
+  }
+
+  // A short text of each rank, by rank.
+  std::vector<std::string> gathered(const std::string& own) {
+    constexpr size_t kBytes = 128;
+    std::vector<char> mine(kBytes);
+    std::strncpy(mine.data(), own.c_str(), kBytes - 1);
+    std::vector<char> all(kBytes * static_cast<size_t>(launch_.nranks));
+    require(cc_all_gather(mine.data(), all.data(), kBytes, CC_UINT8, comm_, nullptr), comm_);
+    std::vector<std::string> texts;
+    for (size_t place = 0; place < all.size(); place += kBytes) texts.emplace_back(all.data() + place);
+    return texts;
   }
 
   void sweep(const NamedDtype& dtype, const NamedRedop& redop, int root) {

@@ -21,7 +21,7 @@ std::string half_text(const Half& half) {
 }  // namespace
 
 std::string header_text(const char* program, const Options& options, const std::vector<RankLine>& ranks,
-                        const std::string& transport) {
+                        const std::vector<std::string>& transports) {
   const bool factor = options.step_factor > 1;
   std::string text = print("# collective_core version %s (columns of nccl-tests)\n", cc_version_string());
   text += print("# Collective test starting: %s\n", program);
@@ -35,7 +35,8 @@ std::string header_text(const char* program, const Options& options, const std::
     text += print("#  Rank %2d Group %2d Pid %6ld on %10s device %2d [%s] %s\n", rank.rank, 0, rank.pid,
                   rank.host.c_str(), rank.device, rank.memory.c_str(), rank.model.c_str());
   }
-  text += "# Transport: " + transport + "\n#\n";
+  for (const std::string& line : transports) text += "# Transport: " + line + "\n";
+  text += "#\n";
   // The spacing of nccl-tests 2.19, kept as it is.
   text +=
       "#                                                              out-of-place     "

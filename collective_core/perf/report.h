@@ -26,7 +26,7 @@ struct Half {  // one of the two halves of a row
 };
 
 std::string header_text(const char* program, const Options& options, const std::vector<RankLine>& ranks,
-                        const std::string& transport);
+                        const std::vector<std::string>& transports);
 // root: -1 if the collective has none.
 std::string row_text(size_t size_bytes, size_t count, const char* dtype, const char* redop, int root,
                      const Half& out_of_place, const Half& in_place);

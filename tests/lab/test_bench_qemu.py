@@ -1,4 +1,4 @@
-"""``clusterctl bench`` across two guests: a short all_reduce, and one that loses a guest on the way."""
+"""Benchmarks across two guests: a short one over Soft-RoCE, one whose RDMA packets stop, one that loses a guest."""
 
 import json
 import os
@@ -32,17 +32,21 @@ def inventory(qemu_lab, tier_unavailable, tmp_path_factory):
                 qemu_lab.ssh_argv(node.name, command), input=source.read_bytes(), timeout=300, check=False
             )
             assert done.returncode == 0
-    document = yaml.safe_load(qemu_lab.lab.inventory_path.read_text())
-    document["defaults"] |= {
-        "all_reduce_perf": f"{FOLDER}/bin/all_reduce_perf",
-        "env": {"LD_LIBRARY_PATH": f"{FOLDER}/lib"},
-    }
-    path = tmp_path_factory.mktemp("bench") / "inventory.yaml"
-    path.write_text(yaml.safe_dump(document))
-    yield path
+    yield written(qemu_lab, tmp_path_factory.mktemp("bench"), {})
     for node in qemu_lab.lab.nodes:
         qemu_lab.start(node.name)
         qemu_lab.run(node.name, f"rm -rf {FOLDER}")
+
+
+def written(qemu_lab, folder, env):
+    document = yaml.safe_load(qemu_lab.lab.inventory_path.read_text())
+    document["defaults"] |= {
+        "all_reduce_perf": f"{FOLDER}/bin/all_reduce_perf",
+        "env": {"LD_LIBRARY_PATH": f"{FOLDER}/lib", **env},
+    }
+    path = folder / "inventory.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
 
 
 def environment(qemu_lab, tmp_path):
@@ -55,7 +59,15 @@ def environment(qemu_lab, tmp_path):
     }
 
 
-def test_all_reduce_across_two_guests(qemu_lab, inventory, run_clusterctl, tmp_path):
+def packets_sent(qemu_lab):
+    counter = "cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts"
+    return {node.name: int(qemu_lab.output(node.name, counter)) for node in qemu_lab.lab.nodes}
+
+
+@pytest.mark.usefixtures("inventory")
+def test_all_reduce_across_two_guests_over_rdma(qemu_lab, run_clusterctl, tmp_path):
+    inventory = written(qemu_lab, tmp_path, {"CCORE_NET": "rdma"})
+    before = packets_sent(qemu_lab)
     done = run_clusterctl(
         "bench", "-i", str(inventory), "--collective", "all_reduce", "-np", "2",
         "-b", "8", "-e", "64K", "-f", "8", "-n", "3", "-w", "1", "--timeout", "300", "--json",
@@ -67,7 +79,56 @@ def test_all_reduce_across_two_guests(qemu_lab, inventory, run_clusterctl, tmp_p
     assert {rank["rank"]: rank["host"] for rank in document["proof"]["ranks"]} == {0: "node1", 1: "node2"}
     assert [row["size_bytes"] for row in document["variants"][0]["rows"]] == [8, 64, 512, 4096, 32768]
     assert all(row["wrong"] == 0 for row in document["variants"][0]["rows"])
-    assert "tcp" in " ".join(document["proof"]["transports"]).lower()
+    transports = document["proof"]["transports"]
+    assert transports[0] == "0-1 rdma"
+    assert [line.partition("GID ")[0] + line[line.index(" (") :] for line in transports[1:]] == [
+        f"rdma by rank {rank} over rxe0 port 1,  (10.83.0.1{rank + 1}), 1 queue pair per peer"
+        for rank in (0, 1)
+    ]
+    # The largest size alone sends 32768 bytes ten times, in packets of 1024 bytes.
+    sent = {name: packets - before[name] for name, packets in packets_sent(qemu_lab).items()}
+    assert min(sent.values()) > 300, sent
+
+
+@pytest.mark.usefixtures("inventory")
+def test_ranks_whose_rdma_packets_stop_are_named(qemu_lab):
+    """Only RDMA is dropped: the ranks still reach each other over TCP, so that no other error can end the wait."""
+    ranks = []
+    for rank, node in enumerate(qemu_lab.lab.nodes):
+        settings = (
+            f"RANK={rank} WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 CCORE_NET=rdma CCORE_SOCKET_IFNAME=fabric0 "
+            f"CCORE_ROOT_ADDR={qemu_lab.lab.nodes[0].fabric_address} CCORE_ROOT_PORT=29777 CCORE_JOB_SECRET=packets "
+            f"LD_LIBRARY_PATH={FOLDER}/lib"
+        )
+        line = f"{settings} timeout 200 {FOLDER}/bin/all_reduce_perf -b 1K -e 1K -n 10000000"
+        ranks.append(
+            subprocess.Popen(
+                qemu_lab.ssh_argv(node.name, line),
+                stdin=subprocess.DEVNULL,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+        )
+    drop = "iptables -w {} INPUT -p udp --dport 4791 -j DROP"
+    try:
+        first = packets_sent(qemu_lab)["node1"]
+        deadline = time.monotonic() + 120
+        while packets_sent(qemu_lab)["node1"] < first + 200:
+            assert time.monotonic() < deadline, "the ranks never started"
+        qemu_lab.run("node2", drop.format("-I"))
+        outputs = [rank.communicate(timeout=200)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+        qemu_lab.run("node2", drop.format("-D"), check=False)
+    assert [rank.returncode for rank in ranks] == [1, 1], outputs
+    for output in outputs:
+        assert "lost the RDMA connection to rank" in output, outputs
+        assert "transport retry counter exceeded" in output, outputs
+    # Nothing that the two processes had stays: one protection domain, queue and queue pair are the kernel's own.
+    for node in qemu_lab.lab.nodes:
+        assert "pd 1 cq 1 qp 1 cm_id 0 mr 0 ctx 0" in qemu_lab.output(node.name, "rdma resource show")
 
 
 def test_a_guest_that_loses_its_power_is_named_and_boots_again_with_its_disk(

@@ -19,7 +19,7 @@ constexpr size_t kLeastRing = 16 * 1024;
 constexpr size_t kMostRing = 512 * 1024;
 // Enough for a message of each kind: inline, through the ring, and in several pieces.
 constexpr size_t kProofBytes = 9001;
-// Longer than an unreachable port takes to be reported: 7 retries of about 1 s.
+// Longer than an unreachable port takes to be reported: 6 retries of about 1 s.
 constexpr int64_t kProofMs = 15000;
 
 struct Verdict {
@@ -54,7 +54,7 @@ class RdmaConnector {
     mesh.obstacle = obstacle_;
     if (!usable) return mesh;
     for (auto& link : links_) mesh.links.push_back(std::move(link));
-    if (device_) mesh.device = device_->text();
+    if (device_) mesh.device = device_->text() + ", 1 queue pair per peer";
     return mesh;
   }
 
@@ -85,8 +85,8 @@ class RdmaConnector {
     device_ = RdmaDevice::open(plan_.wish, plan_.own, plan_.local_rank);
     for (size_t peer = 0; peer < data_.size(); ++peer) {
       if (data_[peer].empty()) continue;
-      links_[peer] =
-          std::make_unique<RdmaLink>(device_, ring_bytes_for(peers), data_[peer].front().session, plan_.names[peer]);
+      links_[peer] = std::make_unique<RdmaLink>(device_, ring_bytes_for(peers), data_[peer].front().session,
+                                                plan_.names[static_cast<size_t>(plan_.rank)], plan_.names[peer]);
     }
   }
 

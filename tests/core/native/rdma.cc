@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "cases.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "expect.h"
 #include "ranks.h"
 #include "sessions.h"
 #include "transport/fault_link.h"
+#include "transport/progress.h"
 #include "transport/rdma/rdma_link.h"
 #include "verbs_stand_in.h"
 
@@ -70,6 +72,8 @@ SAME_NUMBER(kWcRetriesExceeded, IBV_WC_RETRY_EXC_ERR);
 SAME_NUMBER(kWcReceiverNotReady, IBV_WC_RNR_RETRY_EXC_ERR);
 SAME_NUMBER(kWrite, IBV_WR_RDMA_WRITE);
 SAME_NUMBER(kWriteWithImmediate, IBV_WR_RDMA_WRITE_WITH_IMM);
+SAME_NUMBER(kEventEstablished, IBV_EVENT_COMM_EST);
+SAME_NUMBER(kEventDrained, IBV_EVENT_SQ_DRAINED);
 SAME_NUMBER(kEventPortError, IBV_EVENT_PORT_ERR);
 SAME_NUMBER(kEventDeviceFatal, IBV_EVENT_DEVICE_FATAL);
 SAME_NUMBER(kQpReadyToReceive, IBV_QPS_RTR);
@@ -86,6 +90,7 @@ SAME_NUMBER(kLinkEthernet, IBV_LINK_LAYER_ETHERNET);
 namespace test {
 namespace {
 
+const std::string kOwn = "rank 0 (host near, pid 5)";
 const std::string kPeer = "rank 3 (host far, pid 7)";
 constexpr size_t kRing = 16 * 1024;
 
@@ -113,8 +118,8 @@ std::shared_ptr<ccore::RdmaDevice> device() {
 struct LinkPair {
   LinkPair() : LinkPair(device(), device()) {}
   LinkPair(std::shared_ptr<ccore::RdmaDevice> a, std::shared_ptr<ccore::RdmaDevice> b)
-      : one(std::make_unique<ccore::RdmaLink>(a, kRing, sessions(0).connecting, kPeer)),
-        other(std::make_unique<ccore::RdmaLink>(b, kRing, sessions(0).accepting, kPeer)) {
+      : one(std::make_unique<ccore::RdmaLink>(a, kRing, sessions(0).connecting, kOwn, kPeer)),
+        other(std::make_unique<ccore::RdmaLink>(b, kRing, sessions(0).accepting, kOwn, kPeer)) {
     one->connect(other->endpoint());
     other->connect(one->endpoint());
   }
@@ -201,7 +206,8 @@ void every_status_is_named() {
     const std::string text = thrown([&] {
       for (int i = 0; i < 100; ++i) pair.one->try_send(data.data(), data.size());
     });
-    EXPECT(contains(text, kPeer) && contains(text, "rxe0 port 1, GID 3 (127.0.0.1)") &&
+    EXPECT(contains(text, kOwn + " lost the RDMA connection to " + kPeer) &&
+               contains(text, "rxe0 port 1, GID 3 (127.0.0.1)") &&
                (status != 12 || contains(text, "retry counter exceeded")) && (status != 13 || contains(text, "defect")),
            status, ": ", text);
     // What had arrived before is still there.
@@ -246,7 +252,7 @@ void devices_are_refused_by_name() {
 }
 
 void an_endpoint_that_cannot_be_is_refused() {
-  ccore::RdmaLink link(device(), kRing, sessions(0).connecting, kPeer);
+  ccore::RdmaLink link(device(), kRing, sessions(0).connecting, kOwn, kPeer);
   const ccore::RdmaEndpoint good = link.endpoint();
   const auto refused = [&](const auto& change) {
     ccore::RdmaEndpoint bad = good;
@@ -260,6 +266,41 @@ void an_endpoint_that_cannot_be_is_refused() {
   EXPECT(refused([](Endpoint* bad) { bad->mtu = 6; }), "MTU");
   EXPECT(refused([](Endpoint* bad) { bad->qp_num = 1 << 24; }), "queue pair");
   EXPECT(refused([](Endpoint* bad) { bad->link_layer = 1; }), "InfiniBand to RoCE");
+}
+
+void a_peer_that_ended_is_named() {
+  LinkPair pair;
+  pair.other.reset();
+  std::vector<std::byte> data(1000);
+  const std::string text = thrown([&] {
+    for (int i = 0; i < 100; ++i) pair.one->try_send(data.data(), data.size());
+  });
+  EXPECT(contains(text, kPeer) && contains(text, "the peer is gone"), text);
+}
+
+// Nothing completes on a device that failed; its event ends the wait.
+void a_device_that_failed_is_named() {
+  LinkPair pair;
+  VerbsFaults faults;
+  faults.device_fatal = true;
+  const Faulty faulty(faults);
+  const ccore::Deadline deadline = ccore::Deadline::in_ms(10000);
+  const std::string text = thrown([&] {
+    while (!deadline.passed()) pair.one->peek(1);
+  });
+  EXPECT(contains(text, "the device failed, after the event 'local catastrophic error of rxe0'"), text);
+}
+
+// By LID in one subnet; from one to another by GID as well. The stand-in checks the address as a switch would.
+void infiniband_is_addressed() {
+  for (const bool subnets : {false, true}) {
+    VerbsFaults faults;
+    faults.infiniband = true;
+    faults.other_subnet = subnets;
+    const Faulty faulty(faults);
+    EXPECT(contains(device()->text(), "rxe0 port 1, GID 0 (fe80"), device()->text());
+    bytes_come_in_order(500);
+  }
 }
 
 struct Environment {
@@ -328,13 +369,15 @@ void a_lost_port_is_named() {
       VerbsFaults faults;
       faults.port_down = true;
       control().set(&faults);
+      const ccore::Deadline deadline = ccore::Deadline::in_ms(10000);
+      while (control().events_open() > 0 && !deadline.passed()) ccore::relax();
     }
     meeting.wait();
     std::vector<float> data(100000);
     const cc_result result = cc_all_reduce(data.data(), data.data(), data.size(), CC_FLOAT32, CC_SUM, comm, nullptr);
     const std::string text = last_error(comm);
     EXPECT(result == CC_ERROR_REMOTE && contains(text, "rank ") && contains(text, "rxe0 port 1") &&
-               contains(text, "retry counter exceeded"),
+               contains(text, "retry counter exceeded") && contains(text, "after the event 'port error of rxe0'"),
            text);
   });
   control().set(nullptr);
@@ -348,6 +391,9 @@ void rdma() {
   credits_hold_a_sender_back();
   every_status_is_named();
   a_registration_may_fail();
+  a_peer_that_ended_is_named();
+  a_device_that_failed_is_named();
+  infiniband_is_addressed();
   devices_are_refused_by_name();
   an_endpoint_that_cannot_be_is_refused();
   {

@@ -30,11 +30,17 @@ struct Pair : ibv::Qp {
   uint32_t peer = 0;
   uint32_t receives = 0;
   uint32_t most_inline = 0;
+  uint8_t retries = 0;
 };
 
 struct Open : ibv::Context {
   std::deque<ibv::AsyncEvent> events;
+  uint8_t subnet = 1;
 };
+
+constexpr uint16_t kLid = 23;
+// What ends later than any test: Soft-RoCE retries for ever where 7 retries are set.
+constexpr int kNever = -1;
 
 std::mutex mutex;  // guards all of it, memory that is written too
 test::VerbsFaults faults;
@@ -51,7 +57,26 @@ ibv::Device device_named(const char* name, ibv::TransportType type) {
 ibv::Device roce = device_named("rxe0", ibv::kTransportInfiniband);
 ibv::Device iwarp = device_named("siw0", ibv::kTransportIwarp);
 uint32_t next_number = 1;
+uint8_t next_subnet = 2;
 int missed = 0;
+int events_open = 0;
+
+constexpr int kEventGidChange = 18;
+
+// InfiniBand: one, of the subnet and the port. RoCE: as Linux fills a table, link-local and IPv4, each by v1 and v2.
+ibv::Gid gid_of(const Open& context, uint32_t index) {
+  ibv::Gid gid{};
+  if (faults.infiniband || index < 2) {
+    gid.raw[0] = 0xfe;
+    gid.raw[1] = 0x80;
+    if (faults.infiniband) gid.raw[7] = context.subnet;
+    gid.raw[15] = 1;
+  } else {
+    const uint8_t address[6] = {0xff, 0xff, 127, 0, 0, 1};
+    std::memcpy(gid.raw + 10, address, sizeof address);
+  }
+  return gid;
+}
 
 void signal(int fd) {
   const uint64_t one = 1;
@@ -76,11 +101,13 @@ ibv::Mr* region_of(uint32_t key, uint64_t address, uint64_t length) {
 // The status that a device would report.
 int carry_out(Pair* from, const ibv::SendWr& work) {
   if (faults.fail_send > 0 && --faults.fail_send == 0) return faults.status;
-  if (faults.port_down) return ibv::kWcRetriesExceeded;
+  if (faults.device_fatal) return kNever;
+  const int unanswered = from->retries == 7 ? kNever : static_cast<int>(ibv::kWcRetriesExceeded);
+  if (faults.port_down) return unanswered;
   const auto found = pairs.find(from->peer);
-  if (found == pairs.end()) return ibv::kWcRetriesExceeded;
+  if (found == pairs.end()) return unanswered;
   Pair* to = found->second;
-  if (to->state != ibv::kQpReadyToReceive && to->state != ibv::kQpReadyToSend) return ibv::kWcRetriesExceeded;
+  if (to->state != ibv::kQpReadyToReceive && to->state != ibv::kQpReadyToSend) return unanswered;
   uint32_t length = 0;
   if (work.num_sge == 1) {
     const ibv::Sge& piece = work.sg_list[0];
@@ -126,6 +153,7 @@ int post_send(ibv::Qp* qp, ibv::SendWr* work, ibv::SendWr** bad) {
     done.opcode = 1;  // IBV_WC_RDMA_WRITE
     done.qp_num = qp->qp_num;
     done.status = pair->state == ibv::kQpError ? static_cast<int>(ibv::kWcFlushed) : carry_out(pair, *work);
+    if (done.status == kNever) continue;
     if (done.status != 0) pair->state = ibv::kQpError;
     if (done.status != 0 || (work->send_flags & ibv::kSendSignaled) != 0) complete(qp->send_cq, done);
   }
@@ -155,18 +183,38 @@ int req_notify_cq(ibv::Cq* cq, int) {
   return 0;
 }
 
-void set_faults(const test::VerbsFaults* wanted) {
-  const std::lock_guard<std::mutex> lock(mutex);
-  const bool was_down = faults.port_down;
-  faults = wanted ? *wanted : test::VerbsFaults();
-  if (!faults.port_down || was_down) return;
+void report(int type) {
   for (Open* context : contexts) {
     ibv::AsyncEvent event{};
     event.element.port_num = 1;
-    event.event_type = ibv::kEventPortError;
+    event.event_type = type;
     context->events.push_back(event);
+    ++events_open;
     signal(context->async_fd);
   }
+}
+
+void set_faults(const test::VerbsFaults* wanted) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const test::VerbsFaults before = faults;
+  faults = wanted ? *wanted : test::VerbsFaults();
+  if (faults.port_down && !before.port_down) {
+    report(ibv::kEventPortError);
+    report(kEventGidChange);  // as Linux does
+  }
+  if (faults.device_fatal && !before.device_fatal) report(ibv::kEventDeviceFatal);
+}
+
+// Whether a switch would bring packets with this address to the peer, and an answer back.
+bool leads(const Pair& from, const Pair& to, const ibv::AhAttr& address) {
+  const auto& here = *static_cast<Open*>(from.context);
+  const auto& there = *static_cast<Open*>(to.context);
+  const bool routed = !faults.infiniband || here.subnet != there.subnet;
+  if (faults.infiniband && address.dlid != kLid) return false;
+  if ((address.is_global != 0) != routed || address.port_num != 1) return false;
+  if (!routed) return true;
+  const ibv::Gid gid = gid_of(there, address.grh.sgid_index);
+  return address.grh.hop_limit > 1 && std::memcmp(&gid, &address.grh.dgid, sizeof gid) == 0;
 }
 
 template <typename Call>
@@ -181,7 +229,8 @@ int counted(const Call& call) {
 
 EXPORTED const test::VerbsControl stand_in_control = {set_faults, [] { return counted([] { return regions.size(); }); },
                                                       [] { return counted([] { return pairs.size(); }); },
-                                                      [] { return counted([] { return missed; }); }};
+                                                      [] { return counted([] { return missed; }); },
+                                                      [] { return counted([] { return events_open; }); }};
 
 EXPORTED ibv::Device** ibv_get_device_list(int* count) {
   const std::lock_guard<std::mutex> lock(mutex);
@@ -198,6 +247,7 @@ EXPORTED ibv::Context* ibv_open_device(ibv::Device* opened) {
   context->ops.post_send = post_send;
   context->ops.post_recv = post_recv;
   context->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+  if (faults.other_subnet) context->subnet = next_subnet++;
   contexts.insert(context);
   return context;
 }
@@ -205,6 +255,7 @@ EXPORTED int ibv_close_device(ibv::Context* context) {
   const std::lock_guard<std::mutex> lock(mutex);
   auto* opened = static_cast<Open*>(context);
   contexts.erase(opened);
+  events_open -= static_cast<int>(opened->events.size());
   close(opened->async_fd);
   delete opened;
   return 0;
@@ -215,23 +266,18 @@ EXPORTED int ibv_query_port(ibv::Context*, uint8_t port, ibv::PortAttr* attr) {
   *attr = ibv::PortAttr{};
   attr->state = faults.port_down ? 1 : static_cast<int>(ibv::kPortActive);
   attr->active_mtu = faults.mtu;
-  attr->gid_tbl_len = 4;
-  attr->link_layer = ibv::kLinkEthernet;
+  attr->gid_tbl_len = faults.infiniband ? 1 : 4;
+  attr->lid = faults.infiniband ? kLid : 0;
+  attr->link_layer = faults.infiniband ? ibv::kLinkInfiniband : ibv::kLinkEthernet;
   return 0;
 }
-// As Linux fills a table: link-local and IPv4, each by RoCE v1 and v2.
-EXPORTED int _ibv_query_gid_ex(ibv::Context*, uint32_t, uint32_t index, ibv::GidEntry* entry, uint32_t, size_t) {
-  if (index > 3) return ENODATA;
+EXPORTED int _ibv_query_gid_ex(ibv::Context* context, uint32_t, uint32_t index, ibv::GidEntry* entry, uint32_t,
+                               size_t) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (index > (faults.infiniband ? 0U : 3U)) return ENODATA;
   *entry = ibv::GidEntry{};
-  entry->gid_type = index % 2 == 0 ? ibv::kGidRoceV1 : ibv::kGidRoceV2;
-  if (index < 2) {
-    entry->gid.raw[0] = 0xfe;
-    entry->gid.raw[1] = 0x80;
-    entry->gid.raw[15] = 1;
-  } else {
-    const uint8_t address[6] = {0xff, 0xff, 127, 0, 0, 1};
-    std::memcpy(entry->gid.raw + 10, address, sizeof address);
-  }
+  entry->gid = gid_of(*static_cast<Open*>(context), index);
+  entry->gid_type = faults.infiniband ? ibv::kGidInfiniband : index % 2 == 0 ? ibv::kGidRoceV1 : ibv::kGidRoceV2;
   return 0;
 }
 EXPORTED ibv::Pd* ibv_alloc_pd(ibv::Context* context) { return new ibv::Pd{context, 0}; }
@@ -298,10 +344,13 @@ EXPORTED ibv::Qp* ibv_create_qp(ibv::Pd* pd, ibv::QpInitAttr* attr) {
 }
 EXPORTED int ibv_modify_qp(ibv::Qp* qp, ibv::QpAttr* attr, int) {
   const std::lock_guard<std::mutex> lock(mutex);
+  auto* pair = static_cast<Pair*>(qp);
   if (attr->qp_state == ibv::kQpReadyToReceive) {
-    if (faults.unreachable) return ETIMEDOUT;
-    static_cast<Pair*>(qp)->peer = attr->dest_qp_num;
+    const auto peer = pairs.find(attr->dest_qp_num);
+    if (faults.unreachable || peer == pairs.end() || !leads(*pair, *peer->second, attr->ah_attr)) return ETIMEDOUT;
+    pair->peer = attr->dest_qp_num;
   }
+  if (attr->qp_state == ibv::kQpReadyToSend) pair->retries = attr->retry_cnt;
   qp->state = attr->qp_state;
   return 0;
 }
@@ -320,7 +369,10 @@ EXPORTED int ibv_get_async_event(ibv::Context* context, ibv::AsyncEvent* event) 
   events.pop_front();
   return 0;
 }
-EXPORTED void ibv_ack_async_event(ibv::AsyncEvent*) {}
+EXPORTED void ibv_ack_async_event(ibv::AsyncEvent*) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  --events_open;
+}
 EXPORTED const char* ibv_wc_status_str(int status) {
   static const char* const kTexts[] = {"success",
                                        "local length error",
@@ -349,5 +401,6 @@ EXPORTED const char* ibv_wc_status_str(int status) {
 EXPORTED const char* ibv_event_type_str(int event) {
   return event == ibv::kEventPortError     ? "port error"
          : event == ibv::kEventDeviceFatal ? "local catastrophic error"
+         : event == kEventGidChange        ? "GID table change"
                                            : "event";
 }

@@ -13,6 +13,9 @@ struct VerbsFaults {
   bool iwarp = false;
   bool no_device = false;
   bool port_down = false;     // writes end with retries exceeded, after an event
+  bool device_fatal = false;  // no write ends, after an event
+  bool infiniband = false;    // ports have a LID
+  bool other_subnet = false;  // of each device that is opened
 };
 
 // Exported by the stand-in; null: no faults. What `registered` and `queue_pairs` return is still allocated.
@@ -21,6 +24,7 @@ struct VerbsControl {
   int (*registered)();
   int (*queue_pairs)();
   int (*receives_missed)();  // writes that found no receive
+  int (*events_open)();      // not yet read and acknowledged
 };
 
 }  // namespace test

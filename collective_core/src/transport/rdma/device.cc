@@ -206,11 +206,17 @@ void RdmaDevice::watch() {
     }
     const bool of_port = event.event_type == ibv::kEventPortError || event.event_type == ibv::kEventPortActive;
     const bool ours = !of_port || event.element.port_num == port_;
-    if (ours) {
+    const bool usual = event.event_type == ibv::kEventEstablished || event.event_type == ibv::kEventDrained;
+    if (ours && !usual) {
       const std::string what = std::string(verbs_->event_type_str(event.event_type)) + " of " + name_;
       log(LogLevel::warn, "RDMA: %s", what.c_str());
       const std::lock_guard<std::mutex> lock(mutex_);
-      news_ = event.event_type == ibv::kEventPortActive ? "" : ", after the event '" + what + "'";
+      if (event.event_type == ibv::kEventPortActive) {
+        news_.clear();
+      } else if (news_.empty() || event.event_type <= ibv::kEventPortError) {
+        // A port that goes down also changes its table of GIDs; the later events are such consequences.
+        news_ = ", after the event '" + what + "'";
+      }
     }
     if (event.event_type == ibv::kEventDeviceFatal) dead_.store(true, std::memory_order_release);
     verbs_->ack_async_event(&event);

@@ -14,9 +14,9 @@ namespace {
 
 // Headers of operations with small payloads leave without a copy; more makes each entry of the queue larger.
 constexpr uint32_t kInlineBytes = 220;
-// About 1 s for an acknowledgement (4.096 us * 2^18), times the retries.
+// About 1 s for an acknowledgement (4.096 us * 2^18), times the retries. Not 7, at which Soft-RoCE retries for ever.
 constexpr uint8_t kAckTimeout = 18;
-constexpr uint8_t kRetries = 7;
+constexpr uint8_t kRetries = 6;
 // 7 would retry for ever. By the credits a receive is always posted, so a retry is a defect that must be seen.
 constexpr uint8_t kReceiverRetries = 6;
 constexpr uint8_t kReceiverTimer = 12;  // 0.64 ms

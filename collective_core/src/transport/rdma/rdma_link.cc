@@ -37,8 +37,10 @@ constexpr size_t kOwnCredits = kCreditPage / 2;
 
 }  // namespace
 
-RdmaLink::RdmaLink(std::shared_ptr<RdmaDevice> device, size_t ring_bytes, const Session& session, std::string who)
+RdmaLink::RdmaLink(std::shared_ptr<RdmaDevice> device, size_t ring_bytes, const Session& session, std::string own,
+                   std::string who)
     : device_(std::move(device)),
+      own_(std::move(own)),
       who_(std::move(who)),
       header_seals_(make_seals(session, kHeaderPurpose, who_)),
       in_(*device_, ring_bytes, true),
@@ -288,8 +290,8 @@ void RdmaLink::break_with(const std::string& why) {
 }
 
 void RdmaLink::lost() const {
-  throw Error(CC_ERROR_REMOTE, "lost the RDMA connection to " + who_ + " from " + device_->text() + " to GID " +
-                                   text_of_gid(peer_.gid) + ": " + broken_ + device_->news());
+  throw Error(CC_ERROR_REMOTE, own_ + " lost the RDMA connection to " + who_ + ", from " + device_->text() +
+                                   " to GID " + text_of_gid(peer_.gid) + ": " + broken_ + device_->news());
 }
 
 }  // namespace ccore

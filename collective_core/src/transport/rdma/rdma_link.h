@@ -16,8 +16,9 @@ namespace ccore {
 class RdmaLink : public Link {
  public:
   // ring_bytes: of the ring that the peer writes to, and of the one that is sent from; a power of two. session: of a
-  // proven connection to the peer. who: the peer in words. Throws CC_ERROR_SYSTEM.
-  RdmaLink(std::shared_ptr<RdmaDevice> device, size_t ring_bytes, const Session& session, std::string who);
+  // proven connection to the peer. own, who: this rank and the peer in words. Throws CC_ERROR_SYSTEM.
+  RdmaLink(std::shared_ptr<RdmaDevice> device, size_t ring_bytes, const Session& session, std::string own,
+           std::string who);
   ~RdmaLink() override;
   RdmaLink(const RdmaLink&) = delete;
   RdmaLink& operator=(const RdmaLink&) = delete;
@@ -54,6 +55,7 @@ class RdmaLink : public Link {
   [[noreturn]] void lost() const;
 
   std::shared_ptr<RdmaDevice> device_;
+  std::string own_;
   std::string who_;
   Seals header_seals_;
   RingMemory in_;

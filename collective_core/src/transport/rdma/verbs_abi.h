@@ -69,6 +69,8 @@ struct PortAttr {
 enum EventType : int {
   kEventQpFatal = 1,
   kEventQpAccess = 3,
+  kEventEstablished = 4,
+  kEventDrained = 5,
   kEventDeviceFatal = 8,
   kEventPortActive = 9,
   kEventPortError = 10
