@@ -26,6 +26,18 @@ class LogLine(Part):
     text: str
 
 
+class UnexplainedLine(LogLine):
+    """A line that looks like an error and that no known error explains.
+
+    ``says`` is what its own words state (the name of an error, a status, a signal), ``next`` the next check, and
+    ``source`` the document that defines those words; None if no table has them.
+    """
+
+    says: str | None = None
+    next: str | None = None
+    source: str | None = None
+
+
 class KnownError(Part):
     """One known error: where it occurred, what it means, its likely cause, and what to do.
 
@@ -68,5 +80,5 @@ class Explain(Document):
     schema_: Literal["clusterctl.explain/1"] = Field(default="clusterctl.explain/1", alias="schema")
     files: tuple[LogRead, ...]
     findings: tuple[KnownError, ...]
-    unexplained: tuple[LogLine, ...]
+    unexplained: tuple[UnexplainedLine, ...]
     summary: dict[ErrorRole, int]

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import clusterctl
+from clusterctl.report.known_errors import line_readings
 from clusterctl.report.known_errors.model import WINDOW_CHARACTERS
+from clusterctl.report.known_errors.scan import EXCERPT_CHARACTERS
 from clusterctl.report.known_errors.topic_files import load
 
 if sys.version_info >= (3, 11):
@@ -35,6 +37,7 @@ HANDED_ON = {"matching": "fullmatch"}
 OF_DATA = {
     "images/bundle.py": "libraries of our own",
     "report/known_errors/model.py": "of_catalogue() has them",
+    "report/known_errors/line_readings.py": "of_catalogue() has them",
     "facts/vendors/tables.py": "names in tables of our own",
 }
 """Modules whose patterns stand in files that come with the project, and why they are not looked for here."""
@@ -151,12 +154,20 @@ def of_source() -> list[Used]:
 
 
 def of_catalogue() -> list[Used]:
-    """Return the patterns of the known errors, which are searched for in a window around their fixed text."""
-    return [
+    """Return the patterns of the known errors, searched for in a window, and those that read lines as shown."""
+    entries = [
         Used(f"{entry.id} ({index})", match.compiled, frozenset({"search"}), 2 * WINDOW_CHARACTERS)
         for entry in load()
         for index, match in enumerate(entry.match)
     ]
+    readings = [
+        Used(f"{family.family}: {row.texts[0]}", pattern, frozenset({"search"}), EXCERPT_CHARACTERS)
+        for family in line_readings.families()
+        for row in family.readings
+        for pattern in (row.any_text, row.compiled)
+        if pattern is not None
+    ]
+    return entries + readings
 
 
 # What follows makes lines: an example of what stands before each repeat of a pattern, then what it repeats.

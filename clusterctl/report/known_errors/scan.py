@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 from clusterctl.documents.kinds import ErrorRole
-from clusterctl.report.known_errors import fixed_texts
+from clusterctl.report.known_errors import fixed_texts, line_readings
 from clusterctl.report.known_errors.model import WINDOW_CHARACTERS, KnownError
 from clusterctl.report.known_errors.origin import Origin, origin_of
 from clusterctl.report.known_errors.when import Stamp, earliest, stamp_of
@@ -21,8 +21,10 @@ EXCERPT_CHARACTERS = 400
 PLACES_KEPT = 4096
 """Hosts, ranks and GPUs kept per error; more than any supported fleet has."""
 LEFT_OVER_LINES = 5
-"""How many unexplained lines are kept from the beginning of the logs, and as many from their end."""
+"""How many unexplained lines are kept: the first, the first that state their error themselves, and the last."""
 _LINES_TRIED = 200
+_LINES_READ = 20
+"""Of the lines with a text of a reading, so many are tried in a piece of a log."""
 _LINES_BELOW = 64
 """The most lines below a hit that belong to it, as many ranks as a list of them names."""
 _LINES_BEFORE = 20
@@ -37,20 +39,24 @@ _ESCAPES = re.compile(
     rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])"
 )
 _LOOKS_WRONG = (
-    *(b"error", b"fatal", b"failed", b"failure", b"abort", b"exception", b"traceback"),
-    *(b"denied", b"refused", b"killed", b"cannot ", b"segfault", b"panic"),
+    *(b"error", b"fatal", b"failed", b"failure", b" fail", b"abort", b"exception", b"traceback"),
+    *(b"denied", b"refused", b"rejected", b"killed", b"cannot ", b"can't ", b"segfault", b"panic"),
+    *(b" fault", b"_fault", b"faulted", b"crashed", b"corrupt", b"invalid", b"illegal", b"unsupported"),
+    *(b"timed out", b"timing out", b"stuck", b" stall", b"blocked for", b"no progress"),
+    *(b"unable", b"could not", b"couldn't", b"does not ", b"doesn't", b"was not ", b"unexpected"),
+    *(b"not found", b"missing", b"no such", b"no space", b"not enough", b"insufficient", b"exceeded"),
+    *(b"expired", b"restricted", b"no devices", b"mismatch", b"unreachable", b"not respon", b"no respon"),
+    *(b"not permitted", b"not supported", b"not available", b"unavailable", b"unauthorized", b"forbidden"),
     *(
-        b" fault",
-        b"_fault",
-        b"timed out",
-        b"stuck",
-        b"stall",
-        b"unable",
-        b"could not",
-        b"not found",
-        b"missing",
+        b" lost ",
+        b"caused by",
+        b"not loaded",
+        b"not running",
+        b"not compatible",
+        b"lower than",
+        b"retrying",
+        b"no longer ",
     ),
-    *(b"expired", b"restricted", b"no devices", b"mismatch", b"unreachable"),
     # German, French, Spanish, Italian, Portuguese, Russian, Chinese, Japanese, Korean: messages of the C library.
     *(
         b"fehler",
@@ -70,8 +76,14 @@ _LOOKS_WRONG = (
 )
 _SHORT_LOOKS_WRONG = (b"warn",)
 """Words with fewer than ``fixed_texts.SHORTEST`` bytes."""
+_WRONG = frozenset((*_LOOKS_WRONG, *_SHORT_LOOKS_WRONG))
 _LOOKS_FINE = re.compile(
-    r"\b(?:0|no) (?:errors?|failures?|failed)\b|errors?[=:] ?0\b|error_?(?:handler|log|file)"
+    # Not the end of a number, such as that of a job step, nor "no error" as the text of an error.
+    r"(?<![\w.,])(?:0 errors?|no errors|no error (?:found|detected|reported)|(?:0|no) (?:failures?|failed))\b"
+    r"|errors?[=:] ?0\b"
+    r"|(?<![A-Za-z]_)error_?(?:handler|log|file)|^</?[a-z_]{1,40}>|\bnewly installed\b"
+    # Optional parts that NCCL looks for.
+    r"|/Plugin: Could not find: |NCCL INFO Failed to initialize NET plugin"
     # Of a Python traceback, only the line of the exception names the cause.
     r"|Traceback \(most recent call last\):$|^\s*File \"|^\s*raise ",
     re.I,
@@ -92,6 +104,8 @@ class _Rule(NamedTuple):
 
 _Hit = tuple[int, str, re.Match[str]]
 """The entry that explains a line, the beginning of the line, and the match of the entry's pattern."""
+_Kept = dict[str, tuple[int, "LogLine"]]
+"""Unexplained lines and the places of their files, by the lines without their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +155,14 @@ class Scan:
             text = match.text.encode()
             rule = _Rule(place, index, text, match.compiled)
             self._rules.setdefault(text.translate(None, _DIGIT_BYTES).lower(), []).append(rule)
-        self._texts = fixed_texts.table((*self._rules, *_LOOKS_WRONG))
+        self._readings = frozenset(line_readings.texts())
+        self._words = tuple(dict.fromkeys((*_LOOKS_WRONG, *line_readings.texts())))
+        self._texts = fixed_texts.table(tuple(dict.fromkeys((*self._rules, *self._words))))
         self._entries = entries
         self._findings: dict[int, Occurrence] = {}
-        self._first_left_over: dict[str, LogLine] = {}
-        self._last_left_over: deque[LogLine] = deque(maxlen=LEFT_OVER_LINES)
+        self._first_left_over: _Kept = {}
+        self._first_read: _Kept = {}
+        self._last_left_over: deque[tuple[int, LogLine]] = deque(maxlen=LEFT_OVER_LINES)
         self._node: str | None = None
         self.files: list[LogFile] = []
 
@@ -164,15 +181,17 @@ class Scan:
 
     @property
     def left_over(self) -> list[LogLine]:
-        """Return the first and the last lines that look like errors and are not in the catalogue.
+        """Return lines that look like errors and are not in the catalogue, in the order of the logs.
 
-        The first ones are more likely the cause of a failure than its consequence. Of lines that differ in numbers
-        only, the first is returned.
+        They are the first ones, which are more likely the cause of a failure than its consequence, the first that
+        state their error themselves, and the last ones. Of lines that differ in numbers only, the first is returned.
         """
         kinds = dict(self._first_left_over)
-        for line in self._last_left_over:
-            kinds.setdefault(_kind(line.text), line)
-        return list(kinds.values())
+        for kind, kept in self._first_read.items():
+            kinds.setdefault(kind, kept)
+        for kept in self._last_left_over:
+            kinds.setdefault(_kind(kept[1].text), kept)
+        return [line for _, line in sorted(kinds.values(), key=lambda kept: (kept[0], kept[1].number))]
 
     def read(
         self,
@@ -222,14 +241,7 @@ class Scan:
         for start in hits if words else ():
             end = _line_around(lines, start)[1]
             unexplained[start:end] = b" " * (end - start)
-        if len(self._first_left_over) < LEFT_OVER_LINES:
-            for start, shown in _first_wrong_lines(lines, unexplained, words):
-                kind = _kind(shown)
-                if len(self._first_left_over) < LEFT_OVER_LINES and kind not in self._first_left_over:
-                    line_number = number + piece.count(b"\n", 0, start)
-                    self._first_left_over[kind] = LogLine(name, line_number, shown)
-        for start, shown in _last_wrong_lines(lines, unexplained, words):
-            self._last_left_over.append(LogLine(name, number + piece.count(b"\n", 0, start), shown))
+        self._keep(name, number, piece, lines, unexplained, words)
         last: dict[int, tuple[int, str]] = {}
         counted, at = number, 0
         for start, (index, text, match) in hits.items():
@@ -249,6 +261,32 @@ class Scan:
                 self._name_places(found, further, Origin())
         for index, (line_number, whole) in last.items():
             self._findings[index].last = LogLine(name, line_number, _shown(whole))
+
+    def _keep(
+        self,
+        name: str,
+        number: int,
+        piece: bytes,
+        lines: bytes,
+        unexplained: bytearray,
+        words: Sequence[bytes],
+    ) -> None:
+        """Keep the first and last lines of a piece that look like errors and that no entry explains."""
+
+        def kept(start: int, shown: str) -> tuple[int, LogLine]:
+            return len(self.files), LogLine(name, number + piece.count(b"\n", 0, start), shown)
+
+        readings = [word for word in words if word in self._readings]
+        for first, looked_for, shown_if in (
+            (self._first_left_over, words, _looks_wrong),
+            (self._first_read, readings, _states_its_error),
+        ):
+            if len(first) < LEFT_OVER_LINES:
+                for start, shown in _first_wrong_lines(lines, unexplained, looked_for, shown_if):
+                    if len(first) < LEFT_OVER_LINES:
+                        first.setdefault(_kind(shown), kept(start, shown))
+        for start, shown in _last_wrong_lines(lines, unexplained, words):
+            self._last_left_over.append(kept(start, shown))
 
     def _search(self, lines: bytes) -> tuple[dict[int, _Hit], list[bytes]]:
         """Return the lines that an entry explains, by their start, and the words of errors in the other lines."""
@@ -273,7 +311,7 @@ class Scan:
                 else:
                     unexplained |= texts
             start += len(line) + 1
-        words = [word for word in _LOOKS_WRONG if word in unexplained]
+        words = [word for word in self._words if word in unexplained]
         return hits, words + [word for word in _SHORT_LOOKS_WRONG if word in lower]
 
     def _name_places(self, found: Occurrence, match: re.Match[str], origin: Origin) -> None:
@@ -367,17 +405,19 @@ def _line_around(lines: bytes, at: int) -> tuple[int, int]:
     return lines.rfind(b"\n", 0, at) + 1, len(lines) if end < 0 else end
 
 
-def _first_wrong_lines(lines: bytes, lower: bytearray, words: Sequence[bytes]) -> list[tuple[int, str]]:
+def _first_wrong_lines(
+    lines: bytes, lower: bytearray, words: Sequence[bytes], shown_if: Callable[[bytes, bytes], str | None]
+) -> list[tuple[int, str]]:
     """Return start and text of the first lines with words of errors in ``lower``, one of each kind."""
     found: dict[int, str] = {}
     for word in words:
         at = lower.find(word)
         kinds: set[str] = set()
-        for _ in range(_LINES_TRIED):
+        for _ in range(_tries(word)):
             if at < 0 or len(kinds) == LEFT_OVER_LINES:
                 break
             start, end = _line_around(lines, at)
-            if shown := _looks_wrong(lines[start:end]):
+            if shown := shown_if(lines[start:end], word):
                 found[start] = shown
                 kinds.add(_kind(shown))
             at = lower.find(word, max(end, at + 1))
@@ -389,26 +429,38 @@ def _last_wrong_lines(lines: bytes, lower: bytearray, words: Sequence[bytes]) ->
     found: dict[int, str] = {}
     for word in words:
         at, kept = lower.rfind(word), 0
-        for _ in range(_LINES_TRIED):
+        for _ in range(_tries(word)):
             if at < 0 or kept == LEFT_OVER_LINES:
                 break
             start, end = _line_around(lines, at)
-            if shown := _looks_wrong(lines[start:end]):
+            if shown := _looks_wrong(lines[start:end], word):
                 found[start] = shown
                 kept += 1
             at = lower.rfind(word, 0, start)
     return sorted(found.items())[-LEFT_OVER_LINES:]
 
 
+def _tries(word: bytes) -> int:
+    return _LINES_TRIED if word in _WRONG else _LINES_READ
+
+
+def _looks_wrong(line: bytes, word: bytes) -> str | None:
+    """Return a line with a word of an error as it is shown; None if it reports something else."""
+    if word not in _WRONG:
+        return _states_its_error(line, word)
+    shown = _shown(line[: 2 * WINDOW_CHARACTERS].decode(errors="replace"))
+    return shown if shown and not _LOOKS_FINE.search(shown) else None
+
+
+def _states_its_error(line: bytes, word: bytes) -> str | None:
+    """Return a line as it is shown if a reading with this text applies to it, None if not."""
+    shown = _shown(line[: 2 * WINDOW_CHARACTERS].decode(errors="replace"))
+    return shown if line_readings.is_read(shown, word) and not _LOOKS_FINE.search(shown) else None
+
+
 def _kind(line: str) -> str:
     """Return a line without its numbers: the same message of other ranks, times and steps."""
     return _DIGITS.sub("#", line)
-
-
-def _looks_wrong(line: bytes) -> str | None:
-    """Return a line with a word of an error as it is shown; None if it reports something else."""
-    shown = _shown(line[: 2 * WINDOW_CHARACTERS].decode(errors="replace"))
-    return shown if shown and not _LOOKS_FINE.search(shown) else None
 
 
 def _shown(line: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from clusterctl.documents.explain import Explain, KnownCause, KnownError, LogRead
+from clusterctl.documents.explain import Explain, KnownCause, KnownError, LogRead, UnexplainedLine
 from clusterctl.documents.explain import LogLine as ShownLine
 from clusterctl.documents.kinds import ErrorRole
 from clusterctl.inventory import nodeset
+from clusterctl.report.known_errors import line_readings
 from clusterctl.report.known_errors.scan import LogFile, LogLine, Occurrence
 from clusterctl.report.line import Tone, TonedLine, whole
 from clusterctl.report.text.wrapping import below
@@ -65,13 +66,21 @@ def to_document(
             )
             for finding in found
         ),
-        unexplained=tuple(_line(line) for line in left_over),
+        unexplained=tuple(map(_unexplained_line, left_over)),
         summary={role: sum(f.role is role for f in found) for role in ErrorRole},
     ).document()
 
 
 def _line(line: LogLine) -> ShownLine:
     return ShownLine(file=line.file, line=line.number, text=line.text)
+
+
+def _unexplained_line(line: LogLine) -> UnexplainedLine:
+    shown = UnexplainedLine(file=line.file, line=line.number, text=line.text)
+    reading = line_readings.read(line.text)
+    if reading is None:
+        return shown
+    return shown.model_copy(update={"says": reading.says, "next": reading.next, "source": reading.source})
 
 
 def _places(finding: dict[str, Any], several_files: bool) -> str:
@@ -113,8 +122,7 @@ def _in_full(finding: dict[str, Any], width: int, several_files: bool) -> Iterat
     yield _head(finding, several_files)
     yield whole(f"  | {finding['first']['text']}", Tone.OPEN)
     for label, key in (("means", "meaning"), ("cause", "cause"), ("fix", "fix"), ("check", "check")):
-        for number, line in enumerate(below(f"  {label:<7}", finding[key] or "", 9, width)):
-            yield TonedLine(line) if number else TonedLine(line, ((2, 2 + len(label), Tone.FAINT),))
+        yield from _labelled(label, finding[key] or "", width, indent=2)
     yield from (TonedLine(f"  source {source}", ((2, 8, Tone.FAINT),)) for source in finding["sources"])
 
 
@@ -135,7 +143,7 @@ def lines(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 1
         read += f" and {len(document['files']) - 8} more"
     found = [TonedLine(f"read {read or 'nothing'}")]
     causes_known = any(f["role"] in (ErrorRole.FAULT.value, ErrorRole.CAUSE.value) for f in findings)
-    unexplained = _unexplained(document, several, causes_known=causes_known)
+    unexplained = _unexplained(document, width, several, causes_known=causes_known)
     if ended:
         found += [
             TonedLine(""),
@@ -163,8 +171,10 @@ def lines(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 1
     return [*found, *(unexplained if causes_known else [])]
 
 
-def _unexplained(document: dict[str, Any], several: bool, *, causes_known: bool) -> list[TonedLine]:
-    """Return the lines that may show the cause or another one, in the order of the logs."""
+def _unexplained(
+    document: dict[str, Any], width: int, several: bool, *, causes_known: bool
+) -> list[TonedLine]:
+    """Return the lines that may show the cause or another one, in the order of the logs, and what they state."""
     if not document["unexplained"]:
         return []
     title = (
@@ -172,8 +182,20 @@ def _unexplained(document: dict[str, Any], several: bool, *, causes_known: bool)
         if causes_known
         else "Lines that look like errors and are not in the catalogue, possibly the cause:"
     )
-    places = (
-        f"  {one['file'] + ':' if several else 'line '}{one['line']}: {one['text']}"
-        for one in document["unexplained"]
-    )
-    return [TonedLine(""), whole(title, Tone.HEAD), *(whole(one, Tone.OPEN) for one in places)]
+    found = [TonedLine(""), whole(title, Tone.HEAD)]
+    said: set[str] = set()
+    for one in document["unexplained"]:
+        place = f"{one['file']}:{one['line']}" if several else f"line {one['line']}"
+        found.append(whole(f"  {place}: {one['text']}", Tone.OPEN))
+        if one["says"] and one["says"] not in said:
+            said.add(one["says"])
+            for label in ("says", "next"):
+                found += _labelled(label, one[label], width, indent=4)
+    return found
+
+
+def _labelled(label: str, text: str, width: int, *, indent: int) -> Iterator[TonedLine]:
+    """Return the lines of a text beside its label, which is faint."""
+    start = " " * indent
+    for number, line in enumerate(below(f"{start}{label:<7}", text, indent + 7, width)):
+        yield TonedLine(line) if number else TonedLine(line, ((indent, indent + len(label), Tone.FAINT),))
