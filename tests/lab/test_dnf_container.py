@@ -28,6 +28,7 @@ from clusterctl.facts.gather import gather
 from clusterctl.inventory import load
 from clusterctl.lab import host
 from clusterctl.requirements.base import Decision, Status
+from clusterctl.requirements.gpu import driver_install
 from clusterctl.requirements.steps import InstallPackages
 from clusterctl.rundir import RunDir
 from clusterctl.transport.connect import Connector
@@ -47,6 +48,14 @@ find etc opt root usr/bin usr/sbin usr/lib64 -xdev -type f -exec sha256sum {} + 
 SLOW = Rpm("slow-package", pre="touch /run/slow-began; while [ ! -e /run/slow-may-end ]; do sleep 0.1; done")
 TOOL = Rpm("site-tool", ("libibverbs",), {"/usr/bin/site-tool": "#!/bin/sh\nexit 0\n"})
 OLD, NEW = Rpm("site-old"), Rpm("site-new", obsoletes=("site-old",))
+DRIVERS = tuple(
+    rpm
+    for version in ("570.86.15", "580.95.05", "590.44.01")
+    for rpm in (
+        Rpm("nvidia-open", ("nvidia-driver",), version=version),
+        Rpm("nvidia-driver", version=version),
+    )
+)
 
 
 class Wanted:
@@ -54,8 +63,8 @@ class Wanted:
 
     NAME, TITLE, READS = "wanted", "The packages are there", frozenset()
 
-    def __init__(self, node, *names, folder=None):
-        self.node, self.names, self.folder = node, names, folder
+    def __init__(self, node, *names, folder=None, first=()):
+        self.node, self.names, self.folder, self.first = node, names, folder, first
 
     def decide(self, facts, node, fleet):
         assert facts.software.manager == "dnf"
@@ -68,7 +77,7 @@ class Wanted:
 
     def _steps(self, facts, node):
         folder = None if self.folder is None else str(self.folder)
-        return (InstallPackages("Install them", "dnf", self.names, folder),)
+        return (*self.first, InstallPackages("Install them", "dnf", self.names, folder))
 
 
 @dataclasses.dataclass
@@ -110,7 +119,7 @@ class Controller:
         assert done.stdout, done.stderr
         return done.returncode, json.loads(done.stdout)["nodes"][0]
 
-    def install(self, *names, folder=None):
+    def install(self, *names, folder=None, first=()):
         """Bootstrap a node that wants just these packages; return its outcome and its verdict."""
         inventory = load.load(self.inventory())
         engine = Engine(
@@ -120,7 +129,7 @@ class Controller:
             ),
             fanout=1,
             timeout_s=120,
-            requirements={"wanted": Wanted(self.node, *names, folder=folder)},
+            requirements={"wanted": Wanted(self.node, *names, folder=folder, first=first)},
         )
         run = RunDir.create("bootstrap", self.runs)
         result = bootstrap.apply(engine, bootstrap.prepare(engine, inventory, Options(), run), run)
@@ -143,7 +152,7 @@ def node(tmp_path_factory, tier_unavailable):
         tier_unavailable(f"missing: {', '.join(sorted(set(missing.values())))}")
     with dnf_node.started(tmp_path_factory.mktemp("dnf"), ("rpcbind",)) as started:
         extra = started.folder / "extra"
-        rpm_packages.build((SLOW, TOOL, OLD, NEW), extra, started.folder / "scratch")
+        rpm_packages.build((SLOW, TOOL, OLD, NEW, *DRIVERS), extra, started.folder / "scratch")
         for path in extra.iterdir():
             path.rename(started.folder / "repository" / path.name)
         rpm_packages.make_repository(started.folder / "repository")
@@ -300,3 +309,26 @@ def test_a_package_is_not_installed_at_the_price_of_another(controller):
     assert node.output("rpm -q site-old") == "site-old-1.0-1.x86_64"
     assert node.run("rpm -q chrony site-new", check=False).returncode == 2
     node.run("rpm -e --force-debian site-old")
+
+
+@pytest.mark.parametrize("version", ["580", "580.95.05"])
+def test_a_branch_of_the_driver_is_locked_where_it_is_no_stream_and_unlocked_by_undo(controller, version):
+    """RHEL 10 has no module streams; the real plugin of dnf writes and removes the locks."""
+    node, lock = controller.node, driver_install.lock_version(version, "nvidia-open")
+    before = node.output(f"cat {driver_install.LOCKS}")
+    outcome, verdict = controller.install("nvidia-open", first=(lock,))
+    assert (_statuses(outcome), verdict.status) == (["changed", "changed"], Status.MET), outcome
+    assert node.output("rpm -q nvidia-open nvidia-driver") == (
+        "nvidia-open-580.95.05-1.x86_64\nnvidia-driver-580.95.05-1.x86_64"
+    )
+    assert node.run("dnf -y -q upgrade", check=False).returncode == 0
+    assert node.output("rpm -q nvidia-open") == "nvidia-open-580.95.05-1.x86_64"
+    assert _statuses(controller.undo()) == ["changed", "changed"]
+    assert node.output(f"cat {driver_install.LOCKS}") == before
+
+
+def test_a_branch_that_no_repository_has_locks_nothing(controller):
+    lock = driver_install.lock_version("535", "nvidia-open")
+    outcome, _verdict = controller.install("nvidia-open", first=(lock,))
+    assert _statuses(outcome)[0] == "failed"
+    assert controller.node.run("rpm -q nvidia-open", check=False).returncode != 0

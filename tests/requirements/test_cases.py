@@ -6,7 +6,8 @@ the warnings, and the steps, each as its kind and what it changes; INSTALL is th
 module, and a script of several lines is shown by its name and arguments). ``peers`` says how other nodes of the
 fleet differ from this one; ``everyone`` says what the inventory says of all nodes, and ``nodes`` what it says of single
 other ones. The facts of a node of ``nodes`` that is no peer are unknown. ``launcher`` is the inventory's; ``core`` is
-what the controller's collective_core runs on (CPU and glibc), or null if it has none.
+what the controller's collective_core runs on (CPU and glibc), or null if it has none. ``rows`` names further systems on
+which the case is judged, with the facts and expectations that differ there.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ from clusterctl.requirements.steps import WriteFile
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.yaml"))
+ROWS = [(path, None) for path in CASES] + [
+    (path, row) for path in CASES for row in resources.table(path).get("rows", ())
+]
 
 
 SUBJECT_OF = {
@@ -71,7 +75,8 @@ def _spoken(step):
     if step.kind == "command" and step.argv[0] == "sh":
         if "\n" in step.argv[2]:
             return " ".join(["script", *step.argv[3:]])
-        return "INSTALL" if "install -D" in step.argv[2] else step.argv[2]
+        known = {"install -D": "INSTALL", "versionlock": "LOCK"}
+        return next((name for text, name in known.items() if text in step.argv[2]), step.argv[2])
     # What distinguishes two reboots is their description, which cases leave out.
     words = [step.kind, *(() if step.kind == "reboot" else step.target()[1:])]
     if step.kind in ("set-register", "write-value"):
@@ -106,9 +111,15 @@ def _placed(case, **differing):
     return found[node.name], node, Fleet((node, *others), found, earlier, launcher, core)
 
 
-@pytest.mark.parametrize("path", CASES, ids=[f"{p.parent.name}/{p.stem}" for p in CASES])
-def test_case(path):
+@pytest.mark.parametrize(
+    ("path", "row"), ROWS, ids=["/".join(filter(None, (p.parent.name, p.stem, row))) for p, row in ROWS]
+)
+def test_case(path, row):
     case = resources.table(path)
+    of_row = (case.pop("rows", None) or {}).get(row) or {}
+    if row is not None:
+        case["facts"] = {**case.get("facts", {}), "os": row, **of_row.get("facts", {})}
+        case["expect"] = {**case["expect"], **of_row.get("expect", {})}
     assert set(case) <= {
         "about",
         "facts",

@@ -60,6 +60,15 @@ OS = {
     "debian": OsRelease("debian", (), "12", "Debian GNU/Linux 12", "bookworm"),
     "ubuntu": OsRelease("ubuntu", ("debian",), "22.04", "Ubuntu 22.04", "jammy"),
     "rocky": OsRelease("rocky", ("rhel", "centos", "fedora"), "9.4", "Rocky Linux 9.4"),
+    **{
+        f"{short}{major}": OsRelease(name, like, f"{major}.{minor}", f"{title} {major}.{minor}")
+        for short, name, like, title in (
+            ("rhel", "rhel", ("fedora",), "Red Hat Enterprise Linux"),
+            ("alma", "almalinux", ("rhel", "centos", "fedora"), "AlmaLinux"),
+            ("rocky", "rocky", ("rhel", "centos", "fedora"), "Rocky Linux"),
+        )
+        for major, minor in ((8, 10), (9, 6), (10, 0))
+    },
     "fedora": OsRelease("fedora", (), "40", "Fedora Linux 40"),
     "trixie": OsRelease("debian", (), "13", "Debian GNU/Linux 13", "trixie"),
     "amzn": OsRelease("amzn", ("fedora",), "2023", "Amazon Linux 2023"),

@@ -29,7 +29,7 @@ from clusterctl.lab import host
 from clusterctl.lab.recipe import cache_folder, current
 
 TOOLS = {**host.BUILD_TOOLS, **host.SSH_TOOLS, **rpm_packages.TOOLS, "mount": "mount"}
-PACKAGES = "ca-certificates,dnf,iproute2,kmod,openssh-server,procps,rpm"
+PACKAGES = "ca-certificates,dnf,dnf-plugins-core,iproute2,kmod,openssh-server,procps,rpm"
 RELEASE = """\
 NAME="Rocky Linux"
 VERSION="9.4 (a stand-in)"
@@ -110,6 +110,13 @@ def _build(root: Path, suite: str, mirror: str | None) -> None:
     ):
         for path in root.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+    # Debian has all plugins in one package; RHEL has the one for locks in its own.
+    for plugin in (
+        *root.glob("usr/lib/python3/dist-packages/dnf-plugins/*.py"),
+        *root.glob("etc/dnf/plugins/*.conf"),
+    ):
+        if plugin.stem != "versionlock":
+            plugin.unlink()
     (root / "etc/os-release").unlink()
     (root / "etc/os-release").write_text(RELEASE)
     (root / "etc/yum.repos.d").mkdir(exist_ok=True)

@@ -49,6 +49,14 @@ class OsRelease(Part):
                 return family
         return self.id
 
+    def is_rhel(self, first: int) -> bool:
+        """Return whether it is RHEL or a rebuild of it (Rocky, Alma, Oracle, CentOS) of this major release or later."""
+        major = self.version_id.partition(".")[0]
+        return (
+            self.id in ("rhel", "rocky", "almalinux", "ol", "centos")
+            and major.isdecimal() and len(major) < 4 and int(major) >= first
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Virtualization(Part):

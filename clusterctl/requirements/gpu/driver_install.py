@@ -24,6 +24,8 @@ PIN = "/etc/apt/preferences.d/clusterctl-nvidia-driver"
 NO_NOUVEAU = "/etc/modprobe.d/clusterctl-no-nouveau.conf"
 STREAM = "/etc/dnf/modules.d/nvidia-driver.module"
 """The file in which dnf records the enabled stream."""
+LOCKS = "/etc/dnf/plugins/versionlock.list"
+"""The file in which dnf's plugin records locked versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +140,81 @@ def choose_stream(stream: str) -> Command:
     )
 
 
+def lock_version(version: str, package: str) -> Command:
+    """Return the step that keeps dnf to one version of the driver where its branches are no streams.
+
+    dnf locks each available package that matches a pattern; undo removes the locks that the patterns match.
+    """
+    patterns = (f"*nvidia*{version}*", *([f"{package}*{version}*"] if "nvidia" not in package else []))
+    locked = 'grep -qsE "^[^#]*nvidia.*[-:]$1[.-]" "$2"'
+    words = ("lock", version.replace(".", "[.]"), LOCKS)
+    return Command(
+        f"Lock the driver's packages to {version}",
+        # Patterns that match nothing are no error for dnf, and its newest driver would be installed.
+        (
+            "sh",
+            "-c",
+            f'list=$2 v=$1; shift 2; dnf -y versionlock add "$@" && set -- "$v" "$list" && {locked}',
+            *words,
+            *patterns,
+        ),
+        undo=(
+            "sh",
+            "-c",
+            f'! {{ {locked}; }} || {{ shift 2; dnf -y versionlock delete "$@"; }}',
+            *words,
+            *patterns,
+        ),
+        guard=("sh", "-c", locked, *words),
+    )
+
+
+def _branches(facts: NodeFacts, node: Node, package: str, *, proprietary: bool) -> tuple[Step, ...]:
+    """Return the steps that choose a branch of the driver in NVIDIA's repository for dnf.
+
+    Up to RHEL 9 a branch is a module stream. RHEL 10 has no streams, and NVIDIA's guide locks the versions.
+    """
+    settings, system = node.requirements.gpu_driver, facts.system.os.value
+    if system is not None and system.is_rhel(10):
+        if settings.version is None:
+            return ()
+        plugin = InstallPackages("Install dnf's versionlock", "dnf", ("python3-dnf-plugin-versionlock",))
+        return (plugin, lock_version(settings.version, package))
+    branch = settings.version.partition(".")[0] if settings.version is not None else None
+    open_stream = f"{branch}-open" if branch else "open-dkms"
+    return (choose_stream(f"{branch or 'latest'}-dkms" if proprietary else open_stream),)
+
+
+def _epel(facts: NodeFacts) -> tuple[str, str]:
+    """Return the package that adds EPEL, which provides dkms; or why there is none. Both empty: not needed."""
+    system = facts.system.os.value
+    ready = facts.software.package("dkms") is not None or facts.software.has_repository("epel")
+    if system is None or ready or not system.is_rhel(8):
+        return "", ""
+    if system.id in ("rocky", "almalinux", "centos"):
+        return "epel-release", ""
+    major = system.version_id.partition(".")[0]
+    if system.id == "ol":
+        return f"oracle-epel-release-el{major}", ""
+    address = f"https://dl.fedoraproject.org/pub/epel/epel-release-latest-{major}.noarch.rpm"
+    return "", (
+        f"the driver needs dkms, which is in EPEL: run dnf install {address}, install dkms from the site's mirror, or "
+        "set packages.folder"
+    )
+
+
 def _from_nvidia(facts: NodeFacts, node: Node) -> Offer:
     settings = node.requirements.gpu_driver
     folder = node.requirements.packages.folder
     repository = nvidia_repository.cuda_repository(facts)
     manager = packages.manager(facts)
-    if repository is None and (folder is None or manager not in ("apt", "dnf")):
+    of_site = facts.software.has_repository(nvidia_repository.CUDA_PATH)
+    if manager is None or (repository is None and folder is None and not of_site):
         where = nvidia_repository.distribution(facts) or "this distribution"
-        return Offer(why_not=f"clusterctl has no signing key for NVIDIA's repository of {where}")
+        return Offer(
+            why_not=f"clusterctl has no signing key for NVIDIA's repository of {where}: add that repository by hand, "
+            "or set packages.folder"
+        )
     proprietary = _takes_proprietary(facts, node)
     package = "cuda-drivers" if proprietary else "nvidia-open"
     found: list[Step] = [] if repository is None else [*nvidia_repository.steps(facts, node, repository)]
@@ -155,16 +224,13 @@ def _from_nvidia(facts: NodeFacts, node: Node) -> Offer:
         names = (*_headers(facts), package)
         found.append(InstallPackages(f"Install {package}", "apt", names, folder))
         return Offer(tuple(found))
-    system = facts.system.os.value
     if folder is None:
-        if system is not None and system.id in ("rocky", "almalinux", "centos"):
-            found.append(
-                InstallPackages("Install epel-release, which provides dkms", "dnf", ("epel-release",))
-            )
-        branch = settings.version.partition(".")[0] if settings.version is not None else None
-        open_stream = f"{branch}-open" if branch else "open-dkms"
-        stream = f"{branch or 'latest'}-dkms" if proprietary else open_stream
-        found.append(choose_stream(stream))
+        epel, why_not = _epel(facts)
+        if why_not:
+            return Offer(why_not=why_not)
+        if epel:
+            found.append(InstallPackages(f"Install {epel}, which provides dkms", "dnf", (epel,)))
+        found += _branches(facts, node, package, proprietary=proprietary)
     exact = settings.version if settings.version is not None and "." in settings.version else None
     name = package if exact is None else f"{package}-{exact}"
     found.append(InstallPackages(f"Install {name}", "dnf", (*_headers(facts), name), folder))

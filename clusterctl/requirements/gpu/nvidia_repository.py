@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.steps import Step
 
-CUDA = "https://developer.download.nvidia.com/compute/cuda/repos"
+CUDA_PATH = "compute/cuda/repos"
+"""The part of the address that mirrors keep."""
+CUDA = f"https://developer.download.nvidia.com/{CUDA_PATH}"
 TOOLKIT = "https://nvidia.github.io/libnvidia-container"
 
 
