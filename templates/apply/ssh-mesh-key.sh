@@ -16,7 +16,9 @@ case $1 in
   make)
     [ -d "${key%/*}" ] || (umask 022 && mkdir -p "${key%/*}")
     rm -f "$key.new" "$key.new.pub"
-    ssh-keygen -q -t ed25519 -N '' -C "$4" -f "$key.new" </dev/null
+    # A node in FIPS mode has no Ed25519; sshd there accepts ECDSA.
+    ssh-keygen -q -t ed25519 -N '' -C "$4" -f "$key.new" </dev/null ||
+      ssh-keygen -q -t ecdsa -b 256 -N '' -C "$4" -f "$key.new" </dev/null
     chown "$3:" "$key.new" "$key.new.pub"
     chmod 644 "$key.new.pub"
     sync

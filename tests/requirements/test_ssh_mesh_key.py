@@ -52,6 +52,26 @@ def test_a_key_is_made_once_and_is_its_users_alone(run: Run, tmp_path: Path) -> 
     assert {path.name for path in key.parent.iterdir()} == {"mesh.me", "mesh.me.pub"}
 
 
+def test_a_node_in_fips_mode_gets_an_ecdsa_key(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSSH of RHEL refuses Ed25519 there; only that refusal is a stand-in."""
+    real = shutil.which("ssh-keygen")
+    refuse = (
+        'case " $* " in *" ed25519 "*) echo "ED25519 keys are not allowed in FIPS mode" >&2; exit 1 ;; esac'
+    )
+    (tmp_path / "bin").mkdir()
+    stand_in = tmp_path / "bin" / "ssh-keygen"
+    stand_in.write_text(f'#!/bin/sh\n{refuse}\nexec {real} "$@"\n')
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stand_in.parent}:{os.environ['PATH']}")
+    assert run("make").returncode == 0
+    assert run("check").returncode == 0
+    public = (tmp_path / "etc" / "ssh" / "mesh.me.pub").read_text()
+    assert public.startswith("ecdsa-sha2-nistp256 ") and public.endswith(" clusterctl-mesh:n1\n")
+    assert run("remove").returncode == 0
+
+
 @pytest.mark.parametrize("damage", ["no-public", "no-private", "cut", "other", "open"])
 def test_half_a_key_is_no_key_and_is_made_anew(run: Run, tmp_path: Path, damage: str) -> None:
     run("make")

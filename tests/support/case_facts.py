@@ -86,6 +86,7 @@ DEFAULTS = {
     "container": "none",
     "systemd": True,
     "secure_boot": False,
+    "lockdown": "none",
     "root": "root",
     "manager": "apt",
     "tools": "setpci lspci modprobe depmod gcc make",
@@ -314,7 +315,7 @@ def facts_of(case):
         reading(f["hostname"]), reading(OS[f["os"]]), reading(f["kernel"]), Reading(f["machine"]),
         Reading(tuple(f["cmdline"].split())), Reading(f["boot_id"]), Reading(9.0),
         Reading(Virtualization(f["vm"], f["container"], "systemd-detect-virt")) if f["vm"] != "unknown" else none,
-        Reading("systemd"), f["systemd"], reading(f["secure_boot"]),
+        Reading("systemd"), f["systemd"], reading(f["secure_boot"]), f["lockdown"],
     )  # fmt: skip
     driver = f["driver"]
     if isinstance(driver, str) and " " in driver:

@@ -90,6 +90,18 @@ class System(Part):
     init: Reading[str]
     systemd_running: bool
     secure_boot: Reading[bool]
+    lockdown: str = ""
+    """The kernel's lockdown: ``none``, ``integrity`` or ``confidentiality``; empty if the kernel has none."""
+
+    @property
+    def is_locked_down(self) -> bool:
+        """Whether even root may not change PCI registers or load unsigned modules (man 7 kernel_lockdown)."""
+        return self.lockdown in ("integrity", "confidentiality")
+
+    @property
+    def rejects_unsigned_modules(self) -> bool:
+        """Whether the kernel loads signed modules only, as far as it can be read."""
+        return self.is_locked_down or self.secure_boot.value is True
 
     @property
     def kernel_version(self) -> tuple[int, int] | None:

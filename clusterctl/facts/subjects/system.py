@@ -14,6 +14,7 @@ _DMI = "/sys/class/dmi/id"
 _ARCH = "/proc/sys/kernel/arch"
 _EFI = "/sys/firmware/efi"
 _SECURE_BOOT = f"{_EFI}/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_LOCKDOWN = "/sys/kernel/security/lockdown"
 _XEN_FEATURES = "/sys/hypervisor/properties/features"
 _XEN_CAPABILITIES = "/proc/xen/capabilities"
 _XEN_DOM0 = 1 << 11
@@ -39,7 +40,7 @@ return 0""",
             *("/etc/os-release", "/proc/cmdline", "/proc/sys/kernel/random/boot_id"),
             *("/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease", _ARCH, "/proc/uptime"),
             *("/proc/1/comm", "/proc/1/cgroup", "/sys/hypervisor/type", "/run/systemd/container"),
-            *(_XEN_FEATURES, _XEN_CAPABILITIES),
+            *(_XEN_FEATURES, _XEN_CAPABILITIES, _LOCKDOWN),
             *(f"{_DMI}/sys_vendor", f"{_DMI}/product_name", f"{_DMI}/board_vendor"),
         ),
     ),
@@ -171,6 +172,12 @@ def _secure_boot(words: dict[str, str], exists: set[str]) -> Reading[bool]:
     return absent("the SecureBoot variable is missing or not readable")
 
 
+def _lockdown(text: str | None) -> str:
+    """Return the chosen one of ``none [integrity] confidentiality``; empty if there is none."""
+    found = re.search(r"\[(none|integrity|confidentiality)\]", text or "")
+    return found[1] if found else ""
+
+
 def parse(sections: Sections, hypervisor: bool | None) -> System:
     """Return the facts of the section ``system``; ``hypervisor`` is the processor flag, None if unknown."""
     section = sections["system"]
@@ -195,4 +202,5 @@ def parse(sections: Sections, hypervisor: bool | None) -> System:
         init=files.one("/proc/1/comm", str),
         systemd_running="/run/systemd/system" in exists,
         secure_boot=_secure_boot(words, exists),
+        lockdown=_lockdown(files.text(_LOCKDOWN)),
     )

@@ -15,6 +15,7 @@ from clusterctl.requirements import packages
 from clusterctl.requirements.gpu import nvidia_repository
 from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.steps import Command, InstallPackages, Step, WriteFile
+from clusterctl.requirements.wording import ENROLL
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -141,7 +142,7 @@ def choose_stream(stream: str) -> Command:
 
 
 def lock_version(version: str, package: str) -> Command:
-    """Return the step that keeps dnf to one version of the driver where its branches are no streams.
+    """Return the step that keeps dnf to one version of the driver where it has no module streams.
 
     dnf locks each available package that matches a pattern; undo removes the locks that the patterns match.
     """
@@ -150,7 +151,7 @@ def lock_version(version: str, package: str) -> Command:
     words = ("lock", version.replace(".", "[.]"), LOCKS)
     return Command(
         f"Lock the driver's packages to {version}",
-        # Patterns that match nothing are no error for dnf, and its newest driver would be installed.
+        # dnf accepts patterns that match nothing, and would then install the newest driver.
         (
             "sh",
             "-c",
@@ -246,7 +247,7 @@ def offer(facts: NodeFacts, node: Node) -> Offer:
     if unfit:
         return Offer(why_not=unfit)
     offered = _from_distribution(facts, node) if source == "distribution" else _from_nvidia(facts, node)
-    if offered.steps and facts.system.secure_boot.value:
-        note = "Secure Boot is on: modules built on this machine must be signed with an enrolled key (MOK)"
+    if offered.steps and facts.system.rejects_unsigned_modules:
+        note = f"Secure Boot is on, or the kernel is locked down: {ENROLL}"
         return Offer(offered.steps, warnings=(*offered.warnings, note))
     return offered

@@ -23,7 +23,7 @@ from clusterctl.requirements.rdma.data_direct import has_connectx_8
 from clusterctl.requirements.rdma.pci_path import bridges_on_paths, select
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import SetRegister, Step
-from clusterctl.requirements.wording import because
+from clusterctl.requirements.wording import at_boot, because
 from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
@@ -152,7 +152,8 @@ def _warnings(facts: NodeFacts, gpus: tuple[PciDevice, ...], ports: _Ports) -> t
     translates = any(gpu.iommu_group is not None for gpu in gpus) and not set(_NO_TRANSLATION) & set(cmdline)
     if translates and facts.system.cmdline.value is not None and facts.in_vm is False:
         warnings.append(
-            "the IOMMU may translate the traffic of GPUs and NICs, which is slower: boot with iommu=pt or without IOMMU"
+            "the IOMMU may translate the traffic of GPUs and NICs, which is slower: boot with iommu=pt or without "
+            f"IOMMU ({at_boot(facts, 'iommu=pt')})"
         )
     return tuple(warnings)
 
@@ -160,6 +161,17 @@ def _warnings(facts: NodeFacts, gpus: tuple[PciDevice, ...], ports: _Ports) -> t
 def _by_hand(facts: NodeFacts) -> str:
     """Return what the operator must install by hand; empty if setpci is installed or bootstrap can install it."""
     return by_hand(facts, "pciutils") if facts.software.tool("setpci") is None else ""
+
+
+def _locked(facts: NodeFacts, ports: _Ports) -> str:
+    """Return what the operator must do where the kernel refuses writes to PCI registers; empty elsewhere."""
+    if not facts.system.is_locked_down:
+        return ""
+    listed = "pci=disable_acs_redir=" + ";".join(port.address for port in ports.redirecting)
+    return (
+        "; the kernel's lockdown (Secure Boot) refuses setpci: turn ACS off in the firmware, or boot with "
+        f"{at_boot(facts, listed)}"
+    )
 
 
 def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
@@ -234,11 +246,12 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
             named += (
                 f"; {AT_BOOT.unit}, which should clear it, failed at boot (see journalctl -u {AT_BOOT.unit})"
             )
-        reason = f"redirection is on at {named}{_by_hand(facts)}"
+        reason = f"redirection is on at {named}{_locked(facts, ports) or _by_hand(facts)}"
         return Decision(NAME, Status.UNMET, reason, evidence, warnings, _steps(facts, node, ports))
     if ports.unreadable:
         return Decision(NAME, Status.UNKNOWN, some([reason for _, reason in ports.unreadable], 2), evidence)
-    persists = node.requirements.acs.persist and not _has_owner(facts)
+    # Under lockdown only the firmware or the command line can have cleared the ports, and both last.
+    persists = node.requirements.acs.persist and not _has_owner(facts) and not facts.system.is_locked_down
     gap = AT_BOOT.gap(facts) if persists else None
     if gap is not None:
         reason = f"redirection is off now, but nothing clears it at the next boot: {gap}"
@@ -259,7 +272,7 @@ def _steps(facts: NodeFacts, node: Node, ports: _Ports) -> tuple[Step, ...]:
     With this order, a node on which a step fails still redirects and stays unmet. If NVIDIA's unit clears the
     ports at boot, they are only cleared now and no second unit is installed.
     """
-    if _by_hand(facts):
+    if facts.system.is_locked_down or _by_hand(facts):
         return ()
     found: list[Step] = []
     if facts.software.tool("setpci") is None:

@@ -19,7 +19,7 @@ from clusterctl.requirements.rdma import gids as rdma_gids
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.rdma.dma_buf import missing_conditions
 from clusterctl.requirements.steps import Command, Step
-from clusterctl.requirements.wording import because
+from clusterctl.requirements.wording import ENROLL, because
 from clusterctl.text.wording import some
 
 if TYPE_CHECKING:
@@ -245,8 +245,8 @@ def _chosen_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     if settings.mechanism == "nv_peer_mem":
         if facts.gpudirect.peer_memory_api.value is False and settings.module == LEGACY:
             warnings.append(f"the RDMA stack lacks ib_register_peer_memory_client; {OFED_HINT}")
-        if facts.system.secure_boot.value:
-            warnings.append("Secure Boot is on: the kernel rejects modules that are not signed")
+        if facts.system.rejects_unsigned_modules:
+            warnings.append(f"Secure Boot is on, or the kernel is locked down: {ENROLL}")
     return tuple(warnings)
 
 
