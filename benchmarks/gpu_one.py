@@ -51,7 +51,11 @@ def race(ranks: int, arguments: argparse.Namespace, environment: dict[str, str],
 def path_of(document: dict[str, Any]) -> str:
     """Return the path that ccore's ranks reported, in a word: ``kernel``."""
     ours = next(variant for variant in document["variants"] if variant["name"] == "ccore")
-    paths = {path["path"].partition(":")[0] for path in ours["proof"].get("paths", ()) if path["path"]}
+    paths = {
+        path["path"].partition(":")[0]
+        for path in ours["variants"][0]["proof"].get("paths", ())
+        if path["path"]
+    }
     return "+".join(sorted(paths)) or "?"
 
 

@@ -158,7 +158,7 @@ def table_rows(step: Step, document: dict[str, Any]) -> list[list[str]]:
     ranks = len(document["proof"].get("ranks", ()))
     (only,) = document["variants"]
     rows = only["rows"]
-    swept = document["library"] == "nccl" and bool(rows)
+    swept = only["library"] == "nccl" and bool(rows)
     then = recorded(ranks) if swept else {}
     now = plain_loop(ranks, rows[-1]["size_bytes"]) if swept else {}
     for row in rows:

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue
 from clusterctl.documents.base import Document, Part, Sparse
 from clusterctl.documents.explain import KnownCause
 from clusterctl.documents.kinds import ComparisonWord, SampleUnit
-from clusterctl.documents.proof import Proof
+from clusterctl.documents.proof import HardwareHealth, Proof, VariantProof, health_of_all
 from clusterctl.documents.words import Success
 
 
@@ -128,7 +128,9 @@ class WallTime(Part):
 
 
 class VariantResult(Sparse):
-    """One variant: its settings, its number of repeats, its figures, their keys, and the proof of one repeat.
+    """One variant: its settings, its number of repeats, its figures, their keys, and what its repeats prove.
+
+    ``keys`` are by the number of ranks: what two figures must share to be comparable.
 
     ``energy`` has an entry for each number of ranks. ``walls`` are the wall times of a user's program; omitted for
     other benchmarks.
@@ -145,7 +147,7 @@ class VariantResult(Sparse):
     energy: tuple[Energy, ...] = ()
     walls: tuple[WallTime, ...] | None = None
     keys: dict[str, dict[str, str]] = Field(default_factory=dict)
-    proof: Proof = Proof()
+    proof: VariantProof = VariantProof()
 
     @property
     def key(self) -> dict[str, str]:
@@ -158,8 +160,8 @@ class BenchStatus(str, Enum):
 
     ``below-threshold``: a point of the scaling curve is less efficient than ``--min-efficiency`` asks for.
     ``not-judged``: it succeeded, but none of its figures could be compared with the baseline. ``doubtful``: errors of
-    the hardware grew during the run or a CPU quota held a rank back (``proof.health``), or a node or link was confirmed
-    as slow (``proof.slow``), so that its figures may not be those of healthy nodes.
+    the hardware grew during the run or a CPU quota held a rank back (``health``), or a node or link was confirmed as
+    slow (``proof.slow``), so that its figures may not be those of healthy nodes.
     """
 
     OK = "ok"
@@ -174,7 +176,8 @@ class BenchResult(Sparse, Document):
     """``clusterctl bench --json``; also ``results.json`` of its run.
 
     A run without ``--compare`` has one variant, and without ``--repeats`` one repeat; a run without figures may have
-    none. ``proof`` has the placement of the ranks, their devices and library, and the failures. ``avg_busbw_gbps`` is
+    none. ``proof`` has the placement of the ranks, their devices and library, and the failures; what proves the figures
+    of a variant is in the variant. ``avg_busbw_gbps`` is
     the average bus bandwidth of nccl-tests, over all rows and both halves of the first variant; omitted without rows.
     ``cause`` is the known cause of a failure in the run's logs; omitted without one.
     """
@@ -184,13 +187,17 @@ class BenchResult(Sparse, Document):
     schema_: Literal["clusterctl.bench/1"] = Field(default="clusterctl.bench/1", alias="schema")
     run: str
     benchmark: str
-    library: str | None
     launcher: str | None
     status: BenchStatus
     cause: KnownCause | None = None
     avg_busbw_gbps: float | None = None
     proof: Proof = Proof()
     variants: tuple[VariantResult, ...] = ()
+
+    @property
+    def library(self) -> str | None:
+        """Return the library of the first variant; None without one."""
+        return self.variants[0].library if self.variants else None
 
     @property
     def rows(self) -> tuple[VariantRow, ...]:
@@ -206,6 +213,16 @@ class BenchResult(Sparse, Document):
     def walls(self) -> tuple[WallTime, ...]:
         """Return the wall times of a user's program, of the first variant; empty for other benchmarks."""
         return (self.variants[0].walls or ()) if self.variants else ()
+
+    @property
+    def evidence(self) -> VariantProof:
+        """Return what the first variant proves; empty without variants."""
+        return self.variants[0].proof if self.variants else VariantProof()
+
+    @property
+    def health(self) -> HardwareHealth | None:
+        """Return what the hardware reported during the runs of all variants; None if it was not read."""
+        return health_of_all(one.proof.health for one in self.variants)
 
     @property
     def unit(self) -> str:

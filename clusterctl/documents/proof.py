@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, JsonValue
@@ -56,6 +57,18 @@ class HardwareHealth(Part):
     doubtful: bool
     events: tuple[HardwareEvent, ...]
     unread: tuple[Unread, ...]
+
+
+def health_of_all(entries: Iterable[HardwareHealth | None]) -> HardwareHealth | None:
+    """Return the entry ``health`` of several measurements together; None if none of them has one."""
+    found = [entry for entry in entries if entry is not None]
+    if not found:
+        return None
+    return HardwareHealth(
+        doubtful=any(entry.doubtful for entry in found),
+        events=tuple(event for entry in found for event in entry.events),
+        unread=tuple({(one.node, one.reason): one for entry in found for one in entry.unread}.values()),
+    )
 
 
 class GpuDirect(Part):
@@ -237,13 +250,33 @@ class BaselineVerdict(Part):
     below: tuple[FigureBelow, ...]
 
 
-class Proof(Sparse):
-    """What a run shows about its own figures. An entry is omitted where it does not apply.
+class VariantProof(Sparse):
+    """What the repeats of one variant show about its figures. An entry is omitted where it does not apply.
 
-    ``spread``, ``rates``, ``losses``, ``keys`` and ``stragglers`` are by the number of ranks. The proof of a variant
-    has the entries ``expected``, ``gpudirect``, ``health``, ``nccl``, ``paths``, ``sharing``, ``stragglers`` and
-    ``usage``; a variant with a setting that nothing proves has the reason in ``refused`` and no ratio. Entries that
-    later versions add are kept as they are.
+    ``stragglers`` are by the number of ranks. A variant with a setting that nothing proves has the reason in
+    ``refused`` and no ratio. Entries that later versions add are kept as they are.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    health: HardwareHealth | None = None
+    gpudirect: GpuDirect | None = None
+    nccl: NcclProof | None = None
+    paths: tuple[RankPath, ...] | None = None
+    """How collective_core moved the data; empty if its library in front of NCCL took no call."""
+    usage: UsageProof | None = None
+    sharing: str | None = None
+    """How ranks share GPUs."""
+    expected: Expected | None = None
+    stragglers: dict[str, tuple[SlowRank, ...]] | None = None
+    refused: str | None = None
+
+
+class Proof(Sparse):
+    """What a run shows about its own figures, beside what its variants do. An entry is omitted where it does not apply.
+
+    ``spread``, ``rates`` and ``losses`` are by the number of ranks. Entries that later versions add are kept as they
+    are.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -260,22 +293,8 @@ class Proof(Sparse):
     """The loss at the end of each window, the mean of all ranks."""
     settings: dict[str, JsonValue] | None = None
     hardware: str | None = None
-    keys: dict[str, dict[str, str]] | None = None
-    """The settings that two figures must share to be comparable."""
-    health: HardwareHealth | None = None
-    gpudirect: GpuDirect | None = None
-    nccl: NcclProof | None = None
-    paths: tuple[RankPath, ...] | None = None
-    """How collective_core moved the data; empty if its library in front of NCCL took no call."""
-    usage: UsageProof | None = None
-    sharing: str | None = None
-    """How ranks share GPUs."""
-    expected: Expected | None = None
     neighbours: NeighbourRates | None = None
     slow: tuple[SlowPart, ...] | None = None
-    stragglers: dict[str, tuple[SlowRank, ...]] | None = None
-    refused: str | None = None
-    repeats: int | None = None
     failures: tuple[Fault, ...] | None = None
     topology: Topology | None = None
     baseline: BaselineVerdict | None = None
@@ -289,3 +308,4 @@ class Proof(Sparse):
 
 
 Proof.OPTIONAL = frozenset(Proof.model_fields)
+VariantProof.OPTIONAL = frozenset(VariantProof.model_fields)

@@ -229,7 +229,8 @@ def _ratio(first: _Measured | None, other: _Measured | None) -> float | None:
 
 def _keys(record: Record, common: Sequence[int]) -> list[Mapping[str, str]]:
     """Return the keys of the compared figures: for a training, those of the common points."""
-    keys: Mapping[str, Mapping[str, str]] = record.result.proof.keys or {}
+    variants = record.result.variants
+    keys: Mapping[str, Mapping[str, str]] = variants[0].keys if variants else {}
     if _kind(record) == "collective":
         return list(keys.values())[:1]
     return [keys[str(np)] for np in common if str(np) in keys]

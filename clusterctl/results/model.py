@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.documents.bench import BenchResult, BenchStatus, VariantRow
-from clusterctl.documents.proof import Proof
+from clusterctl.documents.evidence import SlowPart
+from clusterctl.documents.proof import HardwareHealth, health_of_all
 from clusterctl.errors import LaunchError, NodeConnectionError, ResultError
 from clusterctl.launch.measured import Interleaved, Measured, Repeated
 from clusterctl.launch.variants import DEFAULT, Variant
@@ -34,37 +35,31 @@ def from_measured(measured: Measured, run: str) -> BenchResult:
 def from_interleaved(found: Interleaved, run: str) -> BenchResult:
     """Return the result of one run; ``run`` is the run folder's id.
 
-    Its proof is that of the first variant's first repeat, with what concerns all repeats and variants.
+    Its proof is that of the first variant's first repeat, with the failures of all.
     """
     first = found.variants[0].runs[0]
     variants = variants_of(found)
-    own = {name: value for name, value in variants[0].proof if value is not None}
-    proof = proofs.of_measured(first).model_copy(
-        update={
-            **own,
-            "repeats": found.repeats,
-            "failures": found.faults or None,
-            "health": proofs.health_of_all(one.proof.health for one in variants),
-        }
-    )
+    proof = proofs.of_measured(first).model_copy(update={"failures": found.faults or None})
+    health = health_of_all(one.proof.health for one in variants)
     return BenchResult(
         run=run,
         benchmark=first.request.benchmark,
-        library=first.library,
         launcher=first.launcher,
-        status=status_of(found.faults, proof),
+        status=status_of(found.faults, health, proof.slow),
         avg_busbw_gbps=average_busbw(variants[0].rows),
         proof=proof,
         variants=variants,
     )
 
 
-def status_of(faults: Sequence[Fault], proof: Proof) -> BenchStatus:
+def status_of(
+    faults: Sequence[Fault], health: HardwareHealth | None, slow: Sequence[SlowPart] | None
+) -> BenchStatus:
     """Return the status of a run before its figures are compared with a baseline."""
     if faults:
         return BenchStatus.FAILED
-    doubtful = proof.health is not None and proof.health.doubtful
-    return BenchStatus.DOUBTFUL if doubtful or proof.slow else BenchStatus.OK
+    doubtful = health is not None and health.doubtful
+    return BenchStatus.DOUBTFUL if doubtful or slow else BenchStatus.OK
 
 
 def exit_code(faults: tuple[Fault, ...]) -> int:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from clusterctl import __version__
 from clusterctl.documents.evidence import RankSpeed
-from clusterctl.documents.proof import Expected, HardwareHealth, NcclProof, Proof, SlowRank, UsageProof
+from clusterctl.documents.proof import Expected, NcclProof, Proof, SlowRank, UsageProof, VariantProof
 from clusterctl.launch.measured import Measured, TrainingPoint
-from clusterctl.results.keys import keys_of
 from clusterctl.trust import expectation, slow_neighbours, stragglers, usage
 from clusterctl.trust.expectation import Inputs
 from clusterctl.trust.nccl_log_model import NcclLog
 
 
 def of_measured(measured: Measured) -> Proof:
-    """Return the proof of one measured request."""
-    sweep, points, settings, trust = measured.sweep, measured.points, measured.settings, measured.trust
-    training = points if sweep is None else ()
-    connected = trust is not None and trust.gpudirect is not None and trust.log is not None
-    shared = settings.get("ranks_per_gpu")
+    """Return what one measured request shows of its run."""
+    sweep, settings = measured.sweep, measured.settings
+    training = measured.points if sweep is None else ()
     losses = {str(one.point.np): tuple(map(rounded, one.run.losses)) for one in training}
     return Proof(
         clusterctl_version=__version__,
@@ -31,7 +28,17 @@ def of_measured(measured: Measured) -> Proof:
         losses=losses if any(losses.values()) else None,
         settings={name: value for name, value in settings.items() if value is not None} if settings else None,
         hardware=measured.hardware if settings else None,
-        keys=keys_of(measured) if settings else None,
+        neighbours=measured.neighbours.part() if measured.neighbours.ranks else None,
+        slow=measured.slow or None,
+        failures=measured.faults or None,
+    )
+
+
+def of_repeat(measured: Measured) -> VariantProof:
+    """Return what one repeat of a variant shows about its figures."""
+    trust, shared = measured.trust, measured.settings.get("ranks_per_gpu")
+    connected = trust is not None and trust.gpudirect is not None and trust.log is not None
+    return VariantProof(
         health=measured.health.part() if measured.health else None,
         gpudirect=trust.gpudirect if trust and connected else None,
         nccl=_nccl(trust.log) if trust and trust.log and connected else None,
@@ -39,10 +46,7 @@ def of_measured(measured: Measured) -> Proof:
         usage=_usage(measured) if measured.usage or measured.proven else None,
         sharing=str(shared) if shared else None,
         expected=expected(measured, speeds(measured)),
-        neighbours=measured.neighbours.part() if measured.neighbours.ranks else None,
-        slow=measured.slow or None,
         stragglers=_stragglers(measured),
-        failures=measured.faults or None,
     )
 
 
@@ -100,18 +104,6 @@ def expected(measured: Measured, rows: Sequence[tuple[int, float]]) -> Expected 
         trust.nvlink_between_nodes,
     )
     return expectation.judge(inputs, rows)
-
-
-def health_of_all(entries: Iterable[HardwareHealth | None]) -> HardwareHealth | None:
-    """Return the entry ``health`` of several measurements together; None if none of them has one."""
-    found = [entry for entry in entries if entry is not None]
-    if not found:
-        return None
-    return HardwareHealth(
-        doubtful=any(entry.doubtful for entry in found),
-        events=tuple(event for entry in found for event in entry.events),
-        unread=tuple({(one.node, one.reason): one for entry in found for one in entry.unread}.values()),
-    )
 
 
 def _nccl(log: NcclLog) -> NcclProof:

@@ -96,7 +96,7 @@ def _versions(proof: Proof) -> tuple[str, ...]:
 def _libraries(result: BenchResult) -> str | None:
     """Return the library of a run; those of all variants are joined by ``, ``."""
     found = dict.fromkeys(one.library for one in result.variants)
-    return ", ".join(name for name in found if name is not None) or result.library
+    return ", ".join(name for name in found if name is not None) or None
 
 
 def from_document(
@@ -110,8 +110,7 @@ def from_document(
     result = result_of(document)
     proof = result.proof
     figure, unit = figure_of(result.variants[0]) if result.variants else (None, None)
-    keys = proof.keys or {}
-    key = keys[max(keys, key=int)] if keys else {}
+    key = result.variants[0].key if result.variants else {}
     np, nodes = _size(proof, key)
     summary = StoredRun(
         run=result.run,

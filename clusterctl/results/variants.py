@@ -22,9 +22,10 @@ from clusterctl.documents.bench import (
     WallTime,
 )
 from clusterctl.documents.evidence import Calls
-from clusterctl.documents.proof import HardwareHealth, Proof
+from clusterctl.documents.proof import HardwareHealth, VariantProof, health_of_all
 from clusterctl.launch.measured import Interleaved, Measured, Repeated
 from clusterctl.results import noise, proofs
+from clusterctl.results.keys import keys_of
 from clusterctl.trust import usage
 
 
@@ -140,7 +141,7 @@ def _in_graphs(variants: Sequence[Repeated]) -> frozenset[int] | None:
 
 def _variant(one: Repeated, first: VariantResult | None, in_graphs: frozenset[int] | None) -> VariantResult:
     rows = _rows(one.runs, first, in_graphs)
-    evidence = [proofs.of_measured(run) for run in one.runs]
+    evidence = [proofs.of_repeat(run) for run in one.runs]
     return VariantResult(
         name=one.variant.name,
         library=one.runs[0].library,
@@ -150,12 +151,12 @@ def _variant(one: Repeated, first: VariantResult | None, in_graphs: frozenset[in
         points=_points(one.runs, first),
         energy=_energy(one.runs),
         walls=_walls(one.runs),
-        keys=evidence[0].keys or {},
+        keys=keys_of(one.runs[0]) if one.runs[0].settings else {},
         proof=_proof(one.runs[0], evidence, rows),
     )
 
 
-def _proof(measured: Measured, evidence: Sequence[Proof], rows: Sequence[VariantRow]) -> Proof:
+def _proof(measured: Measured, evidence: Sequence[VariantProof], rows: Sequence[VariantRow]) -> VariantProof:
     """Return the proof: the medians' share of the expected bandwidth, and the path of the data.
 
     If the repeats took different paths, a repeat that left the fast path is reported.
@@ -164,8 +165,8 @@ def _proof(measured: Measured, evidence: Sequence[Proof], rows: Sequence[Variant
     chosen = next(slow, evidence[0])
     medians = [(row.size_bytes, max(row.bandwidths)) for row in rows if row.bandwidths]
     several = len(evidence) > 1
-    return Proof(
-        health=proofs.health_of_all(
+    return VariantProof(
+        health=health_of_all(
             _numbered(p.health, number) if several else p.health for number, p in enumerate(evidence, 1)
         ),
         gpudirect=chosen.gpudirect,

@@ -21,7 +21,7 @@ from clusterctl.documents.bench import (
     VariantRow,
 )
 from clusterctl.documents.measured_runs import shown_figure
-from clusterctl.documents.proof import Proof
+from clusterctl.documents.proof import Proof, VariantProof
 from clusterctl.inventory import nodeset
 from clusterctl.report import csv, junit, prometheus
 from clusterctl.report.line import Tone
@@ -191,7 +191,7 @@ def _blocks(result: BenchResult) -> tuple[Block, Block, Block]:
     else:
         average = result.avg_busbw_gbps
         items = [] if average is None else [Item(Tone.HEAD, f"Avg bus bandwidth: {average:g} GB/s")]
-        items += trust_lines.items(result.proof)
+        items += trust_lines.items(result.proof, result.evidence)
     proof = Block("", items=tuple(items), on_page=False)
     return Block("", lines=tuple(head), on_page=False), found, proof
 
@@ -273,7 +273,7 @@ def _tiles(result: BenchResult) -> Iterator[Tile]:
     if result.avg_busbw_gbps is not None:
         both = ", both columns" if any(row.in_place for row in rows) else ""
         yield Tile("Avg bus bandwidth", f"{result.avg_busbw_gbps:.2f}", "GB/s", f"{len(rows)} sizes{both}")
-    expected = result.proof.expected
+    expected = result.evidence.expected
     if expected is not None and expected.share is not None and expected.expected_busbw_gbps is not None:
         note = f"{expected.expected_busbw_gbps:.1f} GB/s expected"
         yield Tile("Share of expected", f"{expected.share * 100:.1f}", "%", note)
@@ -331,7 +331,7 @@ def _cases(record: Record) -> Iterator[Case]:
     if proof.failures:
         return
     # The faults of its hardware, and the baseline that it missed, concern all variants.
-    said = trust_lines.lines(Proof(health=proof.health, baseline=proof.baseline))
+    said = trust_lines.lines(VariantProof(health=record.result.health), Proof(baseline=proof.baseline))
     message = "\n".join([f"the run is {summary.status}", *said])
     hardware = summary.hardware or "unknown hardware"
     for name, best, result in _parts(record):
@@ -369,7 +369,7 @@ def _labels(record: Record, key: Mapping[str, str]) -> dict[str, object]:
 
 def _metrics(record: Record, labels: Mapping[str, object]) -> Iterator[Metric]:
     """Yield all metrics, also those without samples; the figures of a failed run are not reliable."""
-    summary, health = record.summary, record.result.proof.health
+    summary, health = record.summary, record.result.health
     moment = datetime.fromisoformat(summary.started_at.replace("Z", "+00:00")).timestamp()
     events = Counter((event.node, event.effect.value) for event in (health.events if health else ()))
     found: dict[str, list[tuple[Mapping[str, object], float]]] = {name: [] for name in _METRICS}

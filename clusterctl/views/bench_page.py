@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.documents.kinds import Effect
-from clusterctl.documents.proof import FigureBelow, Proof
+from clusterctl.documents.proof import FigureBelow, GpuDirect, HardwareHealth, Proof
 from clusterctl.report.line import Tone
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.baseline import not_judged_lines
@@ -28,7 +28,8 @@ _GRAVEST = (Effect.GRAVE, Effect.DOUBTFUL, Effect.NOTE)
 
 def above(record: Record) -> Iterator[Block]:
     """Yield what decides whether the figures can be believed, and their charts."""
-    proof, status = record.result.proof, record.summary.status
+    result, status = record.result, record.summary.status
+    proof, expected = result.proof, result.evidence.expected
     if proof.baseline is not None:
         heads = ("figure", "measured", "baseline", "drop", "allowed drop")
         table = _table("Figures below the baseline", heads, map(_below, proof.baseline.below))
@@ -36,10 +37,10 @@ def above(record: Record) -> Iterator[Block]:
         yield Block("", before=baseline_sentence(proof), tables=table, tone=tone, on_terminal=False)
     if proof.slow:
         yield Block("", lines=tuple(trust_lines.slow(proof.slow)), tone=Tone.OPEN, on_terminal=False)
-    yield _health(proof, Tone.OPEN if status == "doubtful" else Tone.FAINT)
-    if proof.expected is not None:
-        tone = Tone.OPEN if proof.expected.verdict in bounds.BAD else Tone.FAINT
-        yield Block("", before=bounds.sentence(proof.expected), tone=tone, on_terminal=False)
+    yield _health(result.health, Tone.OPEN if status == "doubtful" else Tone.FAINT)
+    if expected is not None:
+        tone = Tone.OPEN if expected.verdict in bounds.BAD else Tone.FAINT
+        yield Block("", before=bounds.sentence(expected), tone=tone, on_terminal=False)
     drawn = tuple(charts.of_run(record.result, bounds.lines(record)))
     yield Block("", charts=drawn, on_terminal=False)
 
@@ -57,7 +58,7 @@ def below(record: Record) -> Iterator[Block]:
         yield Block("What each variant proves", lines=lines, on_terminal=False)
     slow = [
         f"rank {one.rank} on {one.host or 'unknown'} ({one.loss * 100:.1f} % below the median)"
-        for one in (proof.stragglers or {}).get(str(record.ranks), ())
+        for one in (result.evidence.stragglers or {}).get(str(record.ranks), ())
     ]
     if slow:
         said = f"Slower than random variation: {', '.join(slow)}."
@@ -66,7 +67,11 @@ def below(record: Record) -> Iterator[Block]:
     heat = heat_map.block(proof, record.ranks, result.unit, title)
     if heat is not None:
         yield heat
-    ways = _table("Path between nodes", ("node", "GPUDirect", "sends", "receives", "why"), _ways(proof))
+    ways = _table(
+        "Path between nodes",
+        ("node", "GPUDirect", "sends", "receives", "why"),
+        _ways(result.evidence.gpudirect),
+    )
     said = "The channels of every node to the others, in both directions, from NCCL's log of this run."
     yield Block("Path between nodes", before=said, tables=ways, on_terminal=False)
     drawn = topology.of_proof(proof)
@@ -107,15 +112,15 @@ def baseline_sentence(proof: Proof) -> str:
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (said, *more) if text)
 
 
-def _health(proof: Proof, tone: Tone) -> Block:
+def _health(health: HardwareHealth | None, tone: Tone) -> Block:
     """Return what the hardware reported, the gravest first."""
-    events = proof.health.events if proof.health else ()
+    events = health.events if health else ()
     heads = ("node", "place", "what happened", "effect", "meaning", "source")
     rows = (
         tuple(map(Cell, (one.node, one.place, one.what, one.effect.value, one.meaning, one.source)))
         for one in sorted(events, key=lambda event: _GRAVEST.index(event.effect))
     )
-    unread = proof.health.unread if proof.health else ()
+    unread = health.unread if health else ()
     title = "What the hardware reported during the run"
     return Block(
         title,
@@ -126,9 +131,9 @@ def _health(proof: Proof, tone: Tone) -> Block:
     )
 
 
-def _ways(proof: Proof) -> Iterator[tuple[Cell, ...]]:
+def _ways(found: GpuDirect | None) -> Iterator[tuple[Cell, ...]]:
     """Yield a row for each node, nodes that lost the fast path first."""
-    nodes = proof.gpudirect.nodes if proof.gpudirect else ()
+    nodes = found.nodes if found else ()
     for node in sorted(nodes, key=lambda one: not one.fallen_back):
         why = ". ".join(text for text in (node.cause, node.hint) if text)
         status = Cell(node.status, Tone.BAD if node.fallen_back else Tone.PLAIN)
@@ -143,7 +148,7 @@ def _configuration(record: Record) -> Block:
     proof = record.result.proof
     found: dict[str, str] = record.summary.key or {}
     key = {name: value for name, value in found.items() if value != ABSENT}
-    rest = proof.model_dump(include=_AS_THEY_ARE | {*proof.more})
+    rest = record.result.evidence.model_dump(include=_AS_THEY_ARE) | proof.model_dump(include={*proof.more})
     ranks = (
         tuple(map(Cell, (str(one.rank), one.host, str(one.pid), one.device))) for one in proof.ranks or ()
     )

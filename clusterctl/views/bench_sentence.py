@@ -84,7 +84,7 @@ def _parts(record: Record, word: Word, finer: str) -> Iterator[str]:
     elif finer == words.TURNS:
         yield "the ranks took turns on a GPU, so these figures are not those of the library; start MPS as below"
     elif result.status is BenchStatus.DOUBTFUL:
-        yield from _doubtful(proof)
+        yield from _doubtful(result)
         yield _locate(nodes)
     elif result.status is BenchStatus.BELOW_BASELINE and proof.baseline is not None:
         below = max(proof.baseline.below, key=lambda one: one.loss)
@@ -113,12 +113,13 @@ def _failed(proof: Proof) -> Iterator[str]:
         yield counted(len(more), "more failure")
 
 
-def _doubtful(proof: Proof) -> Iterator[str]:
-    for one in (proof.slow or ())[:2]:
+def _doubtful(result: BenchResult) -> Iterator[str]:
+    for one in (result.proof.slow or ())[:2]:
         who = f"link {' - '.join(one.nodes)}" if len(one.nodes) == 2 else one.nodes[0]
         rail = f" rail {one.place}" if one.place or one.interface else ""
         yield f"{who}{rail} is {100 * (1 - one.ratio):.0f} % slower than pairs beside it, and all ranks wait for it"
-    events = [one for one in proof.health.events if one.effect is not Effect.NOTE] if proof.health else []
+    health = result.health
+    events = [one for one in health.events if one.effect is not Effect.NOTE] if health else []
     said = list(dict.fromkeys(f"{one.node} {one.place}: {one.what}".replace(" :", ":") for one in events))
     if said:
         yield f"the figures may not be those of healthy hardware ({some(said, 2)})"
@@ -159,9 +160,7 @@ def _training(record: Record) -> Iterator[str]:
     if wanted is not None:
         how = "below" if (point.efficiency or 0.0) < wanted else "at least"
         said += f", {how} the {100 * wanted:g} % of --min-efficiency"
-    why = _straggler(variant, point, record) or (
-        (point.efficiency or 0.0) < _FULL and _loss(variant, point, record)
-    )
+    why = _straggler(variant, point) or ((point.efficiency or 0.0) < _FULL and _loss(variant, point, record))
     said += f": {why}" if why else ""
     yield said
     if wanted is None:
@@ -173,10 +172,9 @@ def _percent(share: float | None) -> str:
     return f"{math.floor(100 * (share or 0.0) + 1e-9)} %"
 
 
-def _straggler(variant: VariantResult, point: VariantPoint, record: Record) -> str:
+def _straggler(variant: VariantResult, point: VariantPoint) -> str:
     """Return the slowest rank that is slower than its peers; empty if there is none."""
-    np = str(point.np)
-    found = (variant.proof.stragglers or {}).get(np) or (record.result.proof.stragglers or {}).get(np) or ()
+    found = (variant.proof.stragglers or {}).get(str(point.np), ())
     worst = max(found, key=lambda one: one.loss, default=None)
     return (
         ""
@@ -187,21 +185,19 @@ def _straggler(variant: VariantResult, point: VariantPoint, record: Record) -> s
 
 def _loss(variant: VariantResult, point: VariantPoint, record: Record) -> str:
     """Return where the rest of the efficiency most likely goes, as far as the run shows it."""
-    proof = record.result.proof
-    if proof.sharing:
+    if variant.proof.sharing:
         return "the ranks share a GPU"
     between = point.efficiency_between_nodes
     inside = [one.efficiency for one in variant.points if one.nodes == 1 and one.np > 1 and one.efficiency]
     if between is not None and inside and between < inside[-1] - _LOST_BETWEEN:
         return f"most is lost between nodes ({_percent(between)} there); clusterctl locate names what is slow"
-    if any("cpu" in one.device.lower() for one in proof.ranks or ()):
+    if any("cpu" in one.device.lower() for one in record.result.proof.ranks or ()):
         return "communication or shared cores"
     return "communication, or a host that feeds its GPUs too slowly"
 
 
 def _collective(record: Record, word: Word) -> Iterator[str]:
-    proof, rows = record.result.proof, record.result.rows
-    expected = proof.expected
+    rows, expected = record.result.rows, record.result.evidence.expected
     if expected is not None and expected.share is not None and word is not Word.MEASURED:
         at = f" at {size(expected.size_bytes)}" if expected.size_bytes else ""
         yield (
@@ -220,7 +216,7 @@ def _collective(record: Record, word: Word) -> Iterator[str]:
     else:
         yield "no figure"
     yield expected.reason if expected is not None else ""
-    yield _unjudged(proof, "")
+    yield _unjudged(record.result.proof, "")
 
 
 def _unjudged(proof: Proof, otherwise: str) -> str:

@@ -21,7 +21,7 @@ BAD = ("warn", "slow", "impossible")
 
 def lines(record: Record) -> list[tuple[str, float]]:
     """Return the bounds to draw into a chart of bus bandwidth: their names and GB/s."""
-    expected = record.result.proof.expected
+    expected = record.result.evidence.expected
     if expected is None or expected.expected_busbw_gbps is None:
         return []
     figure, limit = expected.expected_busbw_gbps, expected.limit_busbw_gbps

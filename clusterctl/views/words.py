@@ -15,7 +15,6 @@ from clusterctl.documents.check import Check
 from clusterctl.documents.kinds import ComparisonWord, Effect, VerdictStatus
 from clusterctl.documents.locate import Locate, LocateStatus, SuspectStatus
 from clusterctl.documents.measured_runs import StoredRun
-from clusterctl.documents.proof import Proof
 from clusterctl.inventory import nodeset
 from clusterctl.report.line import Tone
 from clusterctl.text.wording import counted
@@ -113,8 +112,7 @@ def of_bench(found: BenchResult) -> tuple[Word, str]:
 
     A result of several variants is measured, because the bound of one does not judge the others.
     """
-    proofs: tuple[Proof, ...] = (found.proof, *(one.proof for one in found.variants))
-    takes_turns = any(TIME_SLICES in one.sharing for one in proofs if one.sharing)
+    takes_turns = any(TIME_SLICES in one.proof.sharing for one in found.variants if one.proof.sharing)
     if takes_turns and found.status is not BenchStatus.FAILED:
         return Word.UNSURE, TURNS
     if found.status is not BenchStatus.OK:
@@ -128,7 +126,8 @@ def of_bench(found: BenchResult) -> tuple[Word, str]:
         return Word.GOOD, "meets its baseline"
     if proof.min_efficiency is not None:
         return Word.GOOD, "meets --min-efficiency"
-    verdict = proof.expected.verdict if proof.expected is not None and len(found.variants) == 1 else "unknown"
+    expected = found.evidence.expected
+    verdict = expected.verdict if expected is not None and len(found.variants) == 1 else "unknown"
     word = _OF_EXPECTED.get(verdict, Word.MEASURED)
     return word, "as expected" if word is Word.GOOD else _SLOWER.get(verdict, "")
 

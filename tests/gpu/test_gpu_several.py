@@ -211,6 +211,6 @@ def test_the_command_names_the_path_of_each_rank(tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    paths = document["proof"]["paths"]
+    paths = document["variants"][0]["proof"]["paths"]
     assert [path["rank"] for path in paths] == [0, 1]
     check_proof([path["path"] for path in paths], "visible")

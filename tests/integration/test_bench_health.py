@@ -71,7 +71,7 @@ def test_errors_of_before_the_run_are_not_blamed_on_it(bench, fleet):
     done, document = bench("exit 0")
     assert done.returncode == 0, done.stderr
     assert document["status"] == "ok"
-    assert document["proof"]["health"] == {"doubtful": False, "events": [], "unread": []}
+    assert document["variants"][0]["proof"]["health"] == {"doubtful": False, "events": [], "unread": []}
     # One before the ranks, which also reads the counters; two of the launching node; one that watches the node; one
     # after the ranks, which reads the counters again and cleans up.
     assert _logins(fleet.nodes[1]) - before == 5
@@ -84,7 +84,7 @@ def test_a_link_that_went_down_during_the_run_makes_it_doubtful(bench, tmp_path)
     done, document = bench(f"{_FLAP}; {log}", "--html", str(page))
     assert done.returncode == 1, done.stderr
     assert document["status"] == "doubtful"
-    events = document["proof"]["health"]["events"]
+    events = document["variants"][0]["proof"]["health"]["events"]
     (event,) = (one for one in events if one["effect"] != "note")
     assert (event["node"], event["place"], event["name"]) == ("node02", "eth1", "carrier_changes")
     assert event["effect"] == "doubtful" and event["by"] >= 2

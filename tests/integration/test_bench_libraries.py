@@ -80,11 +80,11 @@ def test_a_training_over_lightcc_is_proven_by_every_rank(measure, tmp_path):
     status, document = measure("lightcc", *QUICK)
     assert status == 0, document
     proof = document["proof"]
-    assert (document["library"], proof["settings"]["api"]) == ("lightcc", "horovod")
+    assert (document["variants"][0]["library"], proof["settings"]["api"]) == ("lightcc", "horovod")
     (line,) = proof["library"]
     assert line.startswith("lightcc 3.1.1 ")
     assert "/horovod/torch/mpi_lib_v2.cpython-38-x86_64-linux-gnu.so" in line
-    assert proof["keys"]["2"]["library_version"] == "3.1.1"
+    assert document["variants"][0]["keys"]["2"]["library_version"] == "3.1.1"
 
 
 def test_a_package_without_the_file_of_the_library_is_refused(measure, tmp_path):

@@ -155,7 +155,7 @@ def test_two_ranks_reduce_on_this_machine(run_clusterctl, tmp_path, launcher):
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["schema"], document["status"]) == ("clusterctl.bench/1", "ok")
-    assert (document["library"], document["launcher"]) == ("gloo", launcher)
+    assert (document["variants"][0]["library"], document["launcher"]) == ("gloo", launcher)
     (only,) = document["variants"]
     assert [row["size_bytes"] for row in only["rows"]] == [8, 32, 128, 512, 2048]
     assert all(row["wrong"] == 0 and row["time_us"]["median"] > 0 for row in only["rows"])
@@ -195,9 +195,9 @@ def test_a_machine_without_mpi_trains_all_the_same(run_clusterctl, tmp_path):
         two["samples_per_s"]["median"] / one["samples_per_s"]["median"] / 2
     )
     assert document["proof"]["settings"]["parameters"] == 11_689_512
-    assert set(document["proof"]["keys"]) == {"1", "2"}
-    assert document["proof"]["keys"]["2"]["batch_per_rank"] == "2"
-    assert document["proof"]["keys"]["2"]["hardware"] != "-"
+    assert set(document["variants"][0]["keys"]) == {"1", "2"}
+    assert document["variants"][0]["keys"]["2"]["batch_per_rank"] == "2"
+    assert document["variants"][0]["keys"]["2"]["hardware"] != "-"
     assert (run_folder(tmp_path) / "logs" / "np-2" / "rank-1.log").is_file()
     nothing_is_left(tmp_path)
 

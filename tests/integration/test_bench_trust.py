@@ -84,19 +84,22 @@ def test_a_node_that_falls_back_to_sockets_fails_the_run_and_is_named(run_cluste
     (fault,) = document["proof"]["failures"]
     assert (fault["kind"], fault["node"]) == ("slow-path", "node02")
     assert "failed: slow-path: node02 fell back to sockets (NET/Socket)" in done.stderr
-    proof = {node["name"]: node for node in document["proof"]["gpudirect"]["nodes"]}
+    proof = {node["name"]: node for node in document["variants"][0]["proof"]["gpudirect"]["nodes"]}
     assert proof["node01"]["status"] == "proven"
     assert proof["node01"]["send"] == {"NET/IB/GDRDMA": 1}
     # The log went another way than the table, of which no row is lost, and its version is in the key.
     assert len(document["variants"][0]["rows"]) == 11
-    assert document["proof"]["keys"]["2"]["library_version"] == "2.28.9"
+    assert document["variants"][0]["keys"]["2"]["library_version"] == "2.28.9"
     (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
     assert "via NET/Socket" in (folder / "logs" / "rank-1.log").read_text()
 
     allowed = run_clusterctl("bench", "-i", inventory, *COLLECTIVE, "--allow-slow-path", env=farm.env)
     assert allowed.returncode == 0, allowed.stderr
     document = json.loads(allowed.stdout)
-    assert (document["status"], document["proof"]["gpudirect"]["status"]) == ("ok", "fallen-back")
+    assert (document["status"], document["variants"][0]["proof"]["gpudirect"]["status"]) == (
+        "ok",
+        "fallen-back",
+    )
 
 
 def test_a_proven_run_says_so_in_its_table(run_clusterctl, sshd_farm, tmp_path):

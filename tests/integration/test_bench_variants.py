@@ -143,7 +143,7 @@ def test_bert_counts_sequences_in_document_and_table(bench, tmp_path):
         20,
         4_433_468,
     )
-    key = document["proof"]["keys"]["2"]
+    key = document["variants"][0]["keys"]["2"]
     assert (key["sequence_length"], key["batch_per_rank"], key["bucket_cap_mb"], key["optimizer"]) == (
         "128", "2", "5", "adamw"
     )  # fmt: skip

@@ -229,7 +229,9 @@ def test_bench_is_doubtful_with_a_rank_that_has_a_cpu_quota(run_clusterctl, flee
     done = run_clusterctl(*words, env=fleet.env)
     assert done.returncode == 1, done.stdout + done.stderr
     document = json.loads(done.stdout)
-    (event,) = (one for one in document["proof"]["health"]["events"] if one["name"] == "cpu_quota")
+    (event,) = (
+        one for one in document["variants"][0]["proof"]["health"]["events"] if one["name"] == "cpu_quota"
+    )
     assert (document["status"], event["node"], event["place"]) == ("doubtful", "node03", "CPU")
     assert event["what"].startswith("held back: a quota of 0.05 CPUs stopped rank 2 in ")
 

@@ -80,7 +80,8 @@ def judged():
         "too_noisy": [],
         "below": [below],
     }
-    record.document["proof"].update(gpudirect=proof.model_dump(mode="json"), baseline=baseline)
+    record.document["variants"][0]["proof"]["gpudirect"] = proof.model_dump(mode="json")
+    record.document["proof"]["baseline"] = baseline
     summary = record.summary.model_copy(update={"status": "below-baseline"})
     return bench_views.page(replace(record, summary=summary))
 

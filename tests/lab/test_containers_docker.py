@@ -213,7 +213,7 @@ class TestRunningContainers:
         assert trained["status"] == "ok"
         assert {rank["host"] for rank in trained["proof"]["ranks"]} == set(NODES)
         for document in (reduced, trained):
-            assert document["library"] == "ccore"
+            assert document["variants"][0]["library"] == "ccore"
             assert document["proof"]["library"], "no rank said which library it has"
             assert all("collective_core" in line for line in document["proof"]["library"])
 

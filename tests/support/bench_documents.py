@@ -39,7 +39,7 @@ def variant(name="default", *, rows=(), points=(), repeats=1, library="nccl", ke
 def document(run, *found, benchmark="all_reduce", status="ok", **proof):
     """Return the document of a run with these variants."""
     return {
-        "schema": "clusterctl.bench/1", "run": run, "benchmark": benchmark, "library": "nccl", "launcher": "openmpi",
+        "schema": "clusterctl.bench/1", "run": run, "benchmark": benchmark, "launcher": "openmpi",
         "status": status, "proof": proof, "variants": list(found),
     }  # fmt: skip
 

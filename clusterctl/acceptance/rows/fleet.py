@@ -133,7 +133,7 @@ def training(place: FleetPlace) -> FleetAnswer:
     host_of = {rank.rank: rank.host for rank in measured.ranks}
     node_of = dict(enumerate(measured.launches[-1]["node_of_rank"]))
     slow: dict[str, list[RowFinding]] = {}
-    for one in (proofs.of_measured(measured).stragglers or {}).get(str(last.point.np), ()):
+    for one in (proofs.of_repeat(measured).stragglers or {}).get(str(last.point.np), ()):
         node = node_of.get(one.rank, host_of.get(one.rank, ""))
         text = f"rank {one.rank} is {one.loss:.0%} slower than the median rank"
         slow.setdefault(node, []).append(RowFinding(RowStatus.WARN, text))

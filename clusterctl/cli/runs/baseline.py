@@ -68,7 +68,7 @@ def _require_good(record: Record) -> None:
     from clusterctl.results import baseline as rules
 
     result = record.result
-    run, expected = result.run, result.proof.expected
+    run, expected = result.run, result.evidence.expected
     if result.status not in (BenchStatus.OK, BenchStatus.NOT_JUDGED):
         raise UsageError(
             f"run {run} has the status {result.status.value}; expected 'ok'",

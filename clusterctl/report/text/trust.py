@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clusterctl.documents.evidence import GpuDirectNode, RankPath, SlowPart
-from clusterctl.documents.proof import BaselineVerdict, Expected, GpuDirect, Proof, SlowRank, UsageProof
+from clusterctl.documents.proof import (
+    BaselineVerdict,
+    Expected,
+    GpuDirect,
+    Proof,
+    SlowRank,
+    UsageProof,
+    VariantProof,
+)
 from clusterctl.report.line import Tone
 from clusterctl.report.text import health, topology
 from clusterctl.report.text.baseline import not_judged_lines
@@ -137,7 +145,7 @@ def usage(entry: UsageProof) -> list[str]:
     return found
 
 
-def algorithms(proof: Proof) -> list[str]:
+def algorithms(proof: VariantProof) -> list[str]:
     """Return the line on collective_core's algorithms with their sizes: ``algorithms: all_reduce oneshot 1K-64K``."""
     sizes: dict[tuple[str, str], list[int]] = {}
     for one in proof.usage.algorithms if proof.usage else ():
@@ -181,26 +189,26 @@ _PARTS: dict[str, Callable[[Any], list[str]]] = {
 }  # fmt: skip
 
 
-def lines(proof: Proof) -> list[str]:
-    """Return all lines of a proof, but for its ``algorithms``."""
-    return [one.said for one in items(proof)]
+def lines(*proofs: Proof | VariantProof) -> list[str]:
+    """Return all lines of the proofs of a run and of a variant, but for ``algorithms``."""
+    return [one.said for one in items(*proofs)]
 
 
-def items(proof: Proof) -> list[Item]:
+def items(*proofs: Proof | VariantProof) -> list[Item]:
     """Return the same lines with their tones."""
-    entries = ((name, render, getattr(proof, name)) for name, render in _PARTS.items())
+    entries = ((name, render, getattr(one, name, None)) for name, render in _PARTS.items() for one in proofs)
     return [
-        Item(_tone(name, proof), line)
+        Item(_tone(name, entry), line)
         for name, render, entry in entries
         if entry is not None
         for line in render(entry)
     ]
 
 
-def _tone(name: str, proof: Proof) -> Tone:
+def _tone(name: str, entry: object) -> Tone:
     """Return how one part of a proof is to be seen."""
-    if name == "expected" and proof.expected is not None:
-        return Tone.BAD if proof.expected.verdict in ("slow", "impossible") else Tone.PLAIN
-    if name == "baseline" and proof.baseline is not None:
-        return _BASELINE_TONES.get(proof.baseline.verdict, Tone.OPEN)
+    if isinstance(entry, Expected):
+        return Tone.BAD if entry.verdict in ("slow", "impossible") else Tone.PLAIN
+    if isinstance(entry, BaselineVerdict):
+        return _BASELINE_TONES.get(entry.verdict, Tone.OPEN)
     return Tone.BAD if name == "stragglers" else Tone.PLAIN

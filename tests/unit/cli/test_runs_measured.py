@@ -177,15 +177,16 @@ SPOILT = {
     "another document": '{"schema": "clusterctl.check/1"}',
     "incomplete": '{"schema": "clusterctl.bench/1"}',
     "a list for a word": json.dumps(
-        {"schema": "clusterctl.bench/1", "run": "a", "benchmark": "b", "library": ["c"], "launcher": "d", "status": ""}
+        {"schema": "clusterctl.bench/1", "run": "a", "benchmark": ["b"], "launcher": "d", "status": ""}
     ),
     "more ranks than a database can count": json.dumps(
-        {"schema": "clusterctl.bench/1", "run": "a", "benchmark": "b", "library": "c", "launcher": "d", "status": "ok",
-         "proof": {"keys": {"1": {"np": str(10**30), "nodes": "1"}}}}
+        {"schema": "clusterctl.bench/1", "run": "a", "benchmark": "b", "launcher": "d", "status": "ok",
+         "variants": [{"name": "v", "library": "c", "environment": {}, "repeats": 1,
+                       "keys": {"1": {"np": str(10**30), "nodes": "1"}}}]}
     ),
     "a list": "[1]",
     "deep": "[" * 100000,
-    "wrong types": '{"schema": "clusterctl.bench/1", "run": "r", "benchmark": "b", "library": "l", "launcher": "l",'
+    "wrong types": '{"schema": "clusterctl.bench/1", "run": "r", "benchmark": "b", "launcher": "l",'
     ' "status": "ok", "points": 7}',
 }  # fmt: skip
 

@@ -40,15 +40,16 @@ def compared(*words: tuple[str | None, float, int | None]) -> dict[str, Any]:
     return documents.document(RUN, first, documents.variant("ccore", rows=rows(*words), repeats=3))
 
 
-def trained(efficiency: float | None, **proof: Any) -> dict[str, Any]:
+def trained(efficiency: float | None, proven: dict[str, Any] | None = None, **proof: Any) -> dict[str, Any]:
     points = [documents.point(1, 15.9, efficiency=1.0), documents.point(4, 15.4, efficiency=efficiency)]
     return documents.document(
-        RUN, documents.variant(points=points), benchmark="resnet50", ranks=RANKS, **proof
+        RUN, documents.variant(points=points, proof=proven or {}), benchmark="resnet50", ranks=RANKS, **proof
     )
 
 
-def swept(**proof: Any) -> dict[str, Any]:
-    return documents.document(RUN, documents.variant(rows=rows((None, 1.0, None))), **proof)
+def swept(proven: dict[str, Any] | None = None, **proof: Any) -> dict[str, Any]:
+    only = documents.variant(rows=rows((None, 1.0, None)), proof=proven or {})
+    return documents.document(RUN, only, **proof)
 
 
 @pytest.mark.parametrize(
@@ -83,26 +84,26 @@ def swept(**proof: Any) -> dict[str, Any]:
             "measured",
         ),
         (
-            trained(0.849, stragglers={"4": [{"rank": 3, "host": "n4", "loss": 0.16}]}, min_efficiency=0.85)
+            trained(0.849, {"stragglers": {"4": [{"rank": 3, "host": "n4", "loss": 0.16}]}}, min_efficiency=0.85)
             | {"status": "below-threshold"},
             ("bad (below threshold): 84 % of linear with 4 ranks, below the 85 % of --min-efficiency: rank 3 on n4 is "
             "16 % below the median"),
             "bad (below threshold)",
         ),
         (
-            swept(expected={**EXPECTED, "verdict": "fine", "share": 0.9}),
+            swept({"expected": {**EXPECTED, "verdict": "fine", "share": 0.9}}),
             ("good (as expected): 329 GB/s at 1 GiB, 90 % of the 367 GB/s that this hardware allows; clusterctl accept "
             "judges the nodes"),
             "good (as expected)",
         ),
         (
-            swept(expected={**EXPECTED, "verdict": "slow", "share": 0.3}, ranks=RANKS),
+            swept({"expected": {**EXPECTED, "verdict": "slow", "share": 0.3}}, ranks=RANKS),
             ("bad (slow): 329 GB/s at 1 GiB, 30 % of the 367 GB/s that this hardware allows; clusterctl check shows "
             "the nodes"),
             "bad (slow)",
         ),
         (
-            swept(sharing=f"2 ({TIME_SLICES})"),
+            swept({"sharing": f"2 ({TIME_SLICES})"}),
             ("unsure (time slices): the ranks took turns on a GPU, so these figures are not those of the library; "
             "start MPS as below"),
             "unsure (time slices)",

@@ -15,14 +15,14 @@ def expected(record, *, links=18, ranks=4):
     """The record with the bound of this many NVLinks of 25 GB/s in its proof."""
     inputs = Inputs("all_reduce", ranks, 1, NodeLinks(ranks, NvLink(4, links, 25.0)))
     rows = [(row.size_bytes, row.busbw_gbps.median) for row in result_of(record.document).rows]
-    record.document["proof"]["expected"] = expectation.judge(inputs, rows).model_dump()
+    record.document["variants"][0]["proof"]["expected"] = expectation.judge(inputs, rows).model_dump()
     return record
 
 
 def test_the_expected_bandwidth_is_a_line_and_a_sentence():
     record = expected(collective())
     assert bounds.lines(record) == [("expected 367 GB/s (ring: 18 NVLinks x 25 GB/s x 0.8155)", 366.975)]
-    assert bounds.sentence(record.result.proof.expected).startswith(
+    assert bounds.sentence(record.result.evidence.expected).startswith(
         "As expected. 355.5 GB/s are 96.9 % of the expected bandwidth"
     )
     page = bench_views.page(record)
@@ -40,7 +40,7 @@ def test_the_expected_bandwidth_is_a_line_and_a_sentence():
 )  # fmt: skip
 def test_what_is_not_as_it_should_be_is_said_loudly(links, words, names):
     record = expected(collective(), links=links)
-    assert bounds.sentence(record.result.proof.expected).startswith(words)
+    assert bounds.sentence(record.result.evidence.expected).startswith(words)
     assert [name.split()[0] for name, _ in bounds.lines(record)] == names
     assert f'<section class="caution">\n<p>{words}' in bench_views.page(record)
 
@@ -48,9 +48,11 @@ def test_what_is_not_as_it_should_be_is_said_loudly(links, words, names):
 def test_what_is_not_known_is_said_and_not_drawn():
     record = collective()
     inputs = Inputs("all_reduce", 4, 1, None)
-    record.document["proof"]["expected"] = expectation.judge(inputs, [(1 << 30, 1.0)]).model_dump()
+    record.document["variants"][0]["proof"]["expected"] = expectation.judge(
+        inputs, [(1 << 30, 1.0)]
+    ).model_dump()
     assert bounds.lines(record) == []
-    assert bounds.sentence(record.result.proof.expected) == (
+    assert bounds.sentence(record.result.evidence.expected) == (
         "The expected bandwidth of this hardware is not known: the nodes' links are not known."
     )
     assert bounds.sentence(None) == ""
@@ -58,12 +60,12 @@ def test_what_is_not_known_is_said_and_not_drawn():
 
 def test_small_messages_are_not_compared_and_the_bound_is_known():
     record = expected(collective())
-    document = record.document["proof"]["expected"] | {
+    document = record.document["variants"][0]["proof"]["expected"] | {
         "verdict": "unknown",
         "reason": "measure larger messages",
     }
-    record.document["proof"]["expected"] = document
-    assert bounds.sentence(record.result.proof.expected).startswith(
+    record.document["variants"][0]["proof"]["expected"] = document
+    assert bounds.sentence(record.result.evidence.expected).startswith(
         "This run was not compared with the expected bandwidth: "
     )
     assert bounds.lines(record)

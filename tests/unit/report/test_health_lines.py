@@ -48,7 +48,7 @@ def test_growth_makes_a_clean_figure_doubtful_and_a_failed_run_stays_failed():
     assert model.from_measured(_measured(None), "r").status is BenchStatus.OK
     result = model.from_measured(_measured(DOUBTFUL), "r")
     assert result.status is BenchStatus.DOUBTFUL
-    assert [event.node for event in result.proof.health.events] == ["gpu17", "gpu17", "gpu18"]
+    assert [event.node for event in result.health.events] == ["gpu17", "gpu17", "gpu18"]
     failed = model.from_measured(_measured(DOUBTFUL, (FAULT,)), "r")
     assert failed.status is BenchStatus.FAILED
 
@@ -81,7 +81,7 @@ def test_one_doubtful_repeat_makes_a_comparison_doubtful():
     first, second = result.variants
     assert not first.proof.health.doubtful
     assert {event.repeat for event in second.proof.health.events} == {2}
-    assert len(result.proof.health.events) == 3
+    assert len(result.health.events) == 3
     said = bench_views.text(result)
     assert "ccore:   gpu17 GPU 3: PCIe packets sent again: 12 more" in said and "nccl: DOUBTFUL" not in said
 

@@ -10,7 +10,7 @@ from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import RankRate, TrainingRun
 from clusterctl.documents.evidence import GpuDirectNode
-from clusterctl.documents.proof import BaselineVerdict, FigureBelow, Proof
+from clusterctl.documents.proof import BaselineVerdict, FigureBelow, Proof, VariantProof
 from clusterctl.launch.fast_path import Trust
 from clusterctl.launch.measured import Measured, TrainingPoint
 from clusterctl.launch.request import Request
@@ -37,7 +37,7 @@ H200 = NodeLinks(4, NvLink(4, 18, 25.0))
 
 def test_the_recorded_run_of_four_h200_has_its_share():
     result = from_measured(measured(4, Trust(4, 1, H200)), "r")
-    assert result.proof.expected.share == pytest.approx(355.97 / 366.975, abs=0.001)
+    assert result.evidence.expected.share == pytest.approx(355.97 / 366.975, abs=0.001)
     line = "expected busbw: 367 GB/s (ring: 18 NVLinks x 25 GB/s x 0.8155); measured 356 GB/s, 97 %: fine"
     assert line in bench_views.text(result).splitlines()
 
@@ -54,12 +54,12 @@ def test_what_is_not_known_is_said(trust, line):
 
 
 def test_other_libraries_have_no_bound():
-    assert from_measured(measured(4, Trust(4, 1, H200), "gloo"), "r").proof.expected is None
+    assert from_measured(measured(4, Trust(4, 1, H200), "gloo"), "r").evidence.expected is None
 
 
 def test_a_figure_above_all_links_is_marked():
     weak = NodeLinks(4, NvLink(3, 12, 25.0))
-    lines = trust_lines.lines(from_measured(measured(4, Trust(4, 1, weak)), "r").proof)
+    lines = trust_lines.lines(from_measured(measured(4, Trust(4, 1, weak)), "r").evidence)
     assert "IMPOSSIBLE: 356.0 GB/s is more than the links can carry (300 GB/s)" in lines[0]
 
 
@@ -70,11 +70,11 @@ def node(name, status, way, cause=None):
 def test_nodes_that_are_alike_take_one_line_and_others_one_each():
     fast = node("a", "proven", "NET/IB/GDRDMA")
     alike = gpudirect.of_nodes((fast, replace(fast, name="b")))
-    assert trust_lines.lines(Proof(gpudirect=alike)) == [
+    assert trust_lines.lines(VariantProof(gpudirect=alike)) == [
         "GPUDirect RDMA: proven (NET/IB/GDRDMA), on all 2 nodes"
     ]
     apart = gpudirect.of_nodes((fast, node("b", "sockets", "NET/Socket", "why")))
-    assert trust_lines.lines(Proof(gpudirect=apart)) == [
+    assert trust_lines.lines(VariantProof(gpudirect=apart)) == [
         "GPUDirect RDMA:",
         "  a: proven (NET/IB/GDRDMA)",
         "  b: SOCKETS (NET/Socket): why",
@@ -87,7 +87,7 @@ def test_a_slow_rank_is_named_below_the_scaling_curve():
     point = TrainingPoint(Point(4, 1, 380.0, 0.1), run)
     one = Measured(request(), "nccl", "openmpi", None, (point,), (), (), ())
     result = from_measured(one, "r")
-    assert result.proof.stragglers["4"][0].rank == 3
+    assert result.evidence.stragglers["4"][0].rank == 3
     assert "straggler with 4 ranks: rank 3 on ?, 20 % below the median of all ranks" in bench_views.text(
         result
     )

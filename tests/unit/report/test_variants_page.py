@@ -176,7 +176,7 @@ def test_the_page_of_variants_is_titled_as_a_comparison_with_a_figure_of_each():
 
 
 def test_repeats_of_one_configuration_have_the_page_of_a_plain_run():
-    shown = words(bench_views.page(record(variant("default", rows=TWO[0]["rows"]))))
+    shown = words(bench_views.page(record(variant("default", library="nccl", rows=TWO[0]["rows"]))))
     assert (
         "all_reduce \u00b7 4 ranks on 1 node" in shown
         and "library nccl, launcher openmpi, 3 repeats" in shown

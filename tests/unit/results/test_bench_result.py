@@ -38,7 +38,7 @@ def training_of(*points):
 def test_the_shape_of_a_collective():
     document = model.from_measured(collective("h200-x4-all_reduce_perf-mpirun-np2-g1"), "run-1").document()
     assert list(document) == [
-        "schema", "run", "benchmark", "library", "launcher", "status", "avg_busbw_gbps", "proof", "variants",
+        "schema", "run", "benchmark", "launcher", "status", "avg_busbw_gbps", "proof", "variants",
     ]  # fmt: skip
     assert (document["schema"], document["status"]) == ("clusterctl.bench/1", "ok")
     (only,) = document["variants"]
@@ -63,7 +63,7 @@ def test_the_key_says_how_the_ranks_were_placed():
     curve = replace(
         training_of(Point(1, 1, 8.0), Point(4, 2, 30.0)), launches=launches, settings={"torch": "2.9"}
     )
-    keys = model.from_measured(curve, "r").proof.keys
+    keys = model.from_measured(curve, "r").variants[0].keys
     assert {np: key["map_by"] for np, key in keys.items()} == {"1": "-", "4": "node"}
 
 

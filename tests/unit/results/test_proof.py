@@ -53,8 +53,24 @@ def test_a_stored_proof_is_read_back_as_it_was_made(document):
     stored = json.loads(json.dumps(document))
     assert BenchResult.model_validate(stored).document() == document
     assert result_of(stored).proof.model_dump(mode="json") == stored["proof"]
-    # An entry that does not apply is omitted instead of null.
-    assert None not in stored["proof"].values()
+    (variant,) = stored["variants"]
+    # Of a plain run, too, each entry is in one place, and omitted instead of null if it does not apply.
+    assert not {*stored["proof"]} & {*variant["proof"]}
+    assert None not in (*stored["proof"].values(), *variant["proof"].values())
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "why"),
+    [
+        ("health", {"doubtful": True, "events": []}, "proof.health.unread: this key is missing"),
+        ("stragglers", {"2": 7}, "proof.stragglers.2: expected a list, not 7"),
+    ],
+)
+def test_a_damaged_entry_of_a_variant_is_named_with_its_place(entry, value, why):
+    document = json.loads(json.dumps(collective().document))
+    document["variants"][0]["proof"][entry] = value
+    with pytest.raises(ValueError, match=f"variants.0.{why}"):
+        result_of(document)
 
 
 def test_entries_of_a_later_version_are_kept():
@@ -69,8 +85,6 @@ def test_entries_of_a_later_version_are_kept():
     [
         ("ranks", [{"rank": "x", "host": "a", "pid": 1, "device": "d"}], "proof.ranks.0.rank: expected a whole"),
         ("ranks", [{"rank": 0, "host": "a", "pid": 1, "device": "d", "x": 1}], "proof.ranks.0.x: unknown key"),
-        ("health", {"doubtful": True, "events": []}, "proof.health.unread: this key is missing"),
-        ("stragglers", {"2": 7}, "proof.stragglers.2: expected a list, not 7"),
         ("failures", [{"kind": "bored", "message": "m"}], "proof.failures.0.kind: expected 'crashed', "),
     ],
 )  # fmt: skip

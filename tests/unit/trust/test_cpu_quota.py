@@ -6,7 +6,6 @@ import pytest
 from locate_documents import page, run_of, text
 
 from clusterctl.benchmarks.cpu_quota import QuotaUse, RankQuotas
-from clusterctl.documents.proof import Proof
 from clusterctl.report.text import health as health_lines
 from clusterctl.results import locate as results
 from clusterctl.results import model
@@ -99,5 +98,5 @@ def test_a_quota_of_all_ranks_is_a_note_of_locate_and_names_no_node():
 def test_a_run_with_a_rank_that_was_held_back_is_doubtful_and_prints_the_same_words():
     (one,) = cpu_quota.held_back((FREE, held()), ("n1", "n2"))
     entry = FleetHealth({}, {}).including([(one.node, one.event())], {"n1": ("x",)}).part()
-    assert model.status_of((), Proof(health=entry)).value == "doubtful"
+    assert model.status_of((), entry, None).value == "doubtful"
     assert health_lines.lines(entry) == [f"DOUBTFUL: n2 CPU: {one.what} ({cpu_quota.FIX})", "note: n1: x"]

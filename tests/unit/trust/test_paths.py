@@ -3,7 +3,7 @@
 import json
 
 from clusterctl.documents.evidence import RankPath
-from clusterctl.documents.proof import Proof
+from clusterctl.documents.proof import VariantProof
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.trust import paths
 
@@ -65,5 +65,5 @@ def test_a_run_in_which_nothing_was_taken_says_why():
     alone = paths.of_reports({0: report((None, "the ranks are on several nodes"), ncclAllReduce=(0, 5))})
     (line,) = trust_lines.paths(alone)
     assert "took no call (the ranks are on several nodes)" in line
-    (line,) = trust_lines.lines(Proof(paths=()))
+    (line,) = trust_lines.lines(VariantProof(paths=()))
     assert "did not report" in line
