@@ -170,6 +170,55 @@ def test_kinds_of_keys(small_farm, connect, tmp_path, kind):
     assert connect(small_farm, identity_file=str(key)).run(("true",)).returncode == 0
 
 
+# What crypto-policies of RHEL 9 put into sshd's configuration (back-ends/opensshserver.config): no SHA-1 signatures in
+# any of them, no Ed25519 and no curve25519 in FIPS.
+_NIST = "ecdh-sha2-nistp256,ecdh-sha2-nistp384,ecdh-sha2-nistp521"
+_GROUPS = "diffie-hellman-group-exchange-sha256,diffie-hellman-group16-sha512,diffie-hellman-group18-sha512"
+_SIGNED = "ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521,rsa-sha2-256,rsa-sha2-512"
+CRYPTO_POLICIES = {
+    "DEFAULT": (
+        "aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes256-ctr,aes128-gcm@openssh.com,aes128-ctr",
+        f"curve25519-sha256,curve25519-sha256@libssh.org,{_NIST},{_GROUPS},diffie-hellman-group14-sha256",
+        f"ssh-ed25519,{_SIGNED}",
+    ),
+    "FUTURE": (
+        "aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes256-ctr",
+        f"{_NIST},{_GROUPS}",
+        _SIGNED,
+    ),
+    "FIPS": (
+        "aes256-gcm@openssh.com,aes256-ctr,aes128-gcm@openssh.com,aes128-ctr",
+        f"{_NIST},{_GROUPS}",
+        _SIGNED,
+    ),
+}
+
+
+@pytest.mark.parametrize("policy", CRYPTO_POLICIES)
+def test_the_crypto_policies_of_rhel_admit_rsa_and_ecdsa_keys(sshd_farm, connect, tmp_path, policy):
+    ciphers, exchanges, signed = CRYPTO_POLICIES[policy]
+    config = f"Ciphers {ciphers}\nKexAlgorithms {exchanges}\n"
+    config += f"HostKeyAlgorithms {signed}\nPubkeyAcceptedAlgorithms {signed}"
+    farm = sshd_farm(1, sshd_config=config)
+    there = farm.nodes[0]
+    there.stop()
+    host = farms.make_key(farm.directory / "host_rsa", "rsa")
+    there.command = (*there.command, "-h", str(host))
+    there.start()
+    farm.known_hosts.write_text(f"[{there.address}]:{there.port} {farms.public_key(host)}\n")
+    farms.wait_for_listeners(farm.nodes)
+    for kind in ("rsa", "ecdsa"):
+        key = farms.make_key(tmp_path / kind, kind)
+        with farm.authorized_keys.open("a") as keys:
+            keys.write(farms.public_key(key) + "\n")
+        assert connect(farm, identity_file=str(key)).run(("true",)).returncode == 0
+    # The farm's own key is Ed25519.
+    if policy == "DEFAULT":
+        assert connect(farm).run(("true",)).returncode == 0
+    else:
+        assert failure(connect(farm).run, ("true",)).kind is FailureKind.AUTH
+
+
 def test_logins_that_are_refused_say_what_was_tried(small_farm, connect, tmp_path, monkeypatch):
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     stranger = farms.make_key(tmp_path / "stranger")
