@@ -125,6 +125,8 @@ class TrainingRun:
     """What each rank reported to have used, as it was written."""
     losses: tuple[float, ...] = ()
     """The loss at the end of each window, the mean of all ranks; empty if a rank did not report all of them."""
+    communication: float | None = None
+    """The share of a step that goes when no gradients are exchanged; None: not measured."""
     total: tuple[float, float] | None = None
     """The throughput of all ranks and its 1.96 sigma, if one rank reports them for all."""
 
@@ -220,6 +222,15 @@ def _losses(finished: Sequence[dict[str, Any]]) -> tuple[float, ...]:
     if not all(type(value) in (int, float) and abs(value) <= _MOST for value in flat):
         return ()
     return tuple(fmean(values) for values in zip(*(one or () for one in found), strict=True))
+
+
+def _communication(finished: Sequence[dict[str, Any]]) -> float | None:
+    """Return the share of a step that is communication: what a step without it is shorter on the slowest rank."""
+    read = [(r.get("step_s"), r.get("step_alone_s")) for r in finished]
+    pairs = [(s, alone) for s, alone in read if isinstance(s, float) and isinstance(alone, float)]
+    if not pairs or len(pairs) < len(read) or not all(0 < s <= _MOST for pair in pairs for s in pair):
+        return None
+    return max(0.0, 1.0 - max(alone for _, alone in pairs) / fmean(s for s, _ in pairs))
 
 
 def _libraries(records: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -338,4 +349,5 @@ def parse(stdout_by_rank: Mapping[int, str]) -> TrainingRun:
         tuple((r["rank"], path[:500]) for r in finished if isinstance(path := r.get("path"), str)),
         tuple((r["rank"], r.get("usage")) for r in finished),
         _losses(finished),
+        _communication(finished),
     )

@@ -77,10 +77,11 @@ class VariantPoint(Sparse):
 
     ``efficiency`` is relative to one rank, ``efficiency_between_nodes`` to one node with as many ranks per node; None
     if that was not measured. ``loss_first`` and ``loss`` are those of the first and last step, the mean of all ranks
-    and the median of the repeats.
+    and the median of the repeats. ``communication`` is the share of a step that goes when no gradients are exchanged;
+    omitted where it was not measured.
     """
 
-    OPTIONAL: ClassVar = frozenset({"repeats_needed"})
+    OPTIONAL: ClassVar = frozenset({"repeats_needed", "communication"})
 
     np: int
     nodes: int
@@ -90,6 +91,7 @@ class VariantPoint(Sparse):
     efficiency_between_nodes: float | None = None
     loss_first: float | None = None
     loss: float | None = None
+    communication: float | None = None
     ratio: float | None
     noise: float | None = None
     word: ComparisonWord | None = None

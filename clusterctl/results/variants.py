@@ -280,8 +280,9 @@ def _points(runs: Sequence[Measured], first: VariantResult | None) -> tuple[Vari
                 samples_per_s=speeds[point.np],
                 efficiency=share,
                 efficiency_between_nodes=across.get(point.np),
-                loss_first=_loss([one.run.loss_first for one in of_ranks[point.np]]),
-                loss=_loss([one.run.loss for one in of_ranks[point.np]]),
+                loss_first=_median([one.run.loss_first for one in of_ranks[point.np]]),
+                loss=_median([one.run.loss for one in of_ranks[point.np]]),
+                communication=_median([one.run.communication for one in of_ranks[point.np]]),
                 ratio=_relative(point.samples_per_s, like) if first else 1.0,
             )
         )
@@ -333,6 +334,6 @@ def _relative(one: float | None, other: float | None) -> float | None:
     return one / other if one is not None and other is not None and other > 0 else None
 
 
-def _loss(values: Sequence[float | None]) -> float | None:
+def _median(values: Sequence[float | None]) -> float | None:
     found = [value for value in values if value is not None]
     return proofs.rounded(statistics.median(found)) if found else None

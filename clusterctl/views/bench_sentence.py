@@ -24,6 +24,8 @@ from clusterctl.views.words import Word
 
 _FULL = 0.9
 """From this efficiency on, no reason for the rest is given."""
+_LINEAR = 0.8
+"""From this efficiency on, communication is not the bottleneck (Alibaba Cloud's guide to ACSpeed)."""
 _LOST_BETWEEN = 0.05
 """So much lower than within a node, the efficiency between nodes is the reason."""
 
@@ -163,8 +165,17 @@ def _training(record: Record) -> Iterator[str]:
     why = _straggler(variant, point) or ((point.efficiency or 0.0) < _FULL and _loss(variant, point, record))
     said += f": {why}" if why else ""
     yield said
+    if point.communication is not None:
+        is_it = "" if _is_bottleneck(point) else "not "
+        yield f"communication is {is_it}the bottleneck, it takes {_percent(point.communication)} of a step"
     if wanted is None:
         yield _unjudged(result.proof, "--min-efficiency 85, or ")
+
+
+def _is_bottleneck(point: VariantPoint) -> bool:
+    """Tell whether a low efficiency is mostly communication: at least half of the share of a step that is lost."""
+    efficiency, share = point.efficiency or 0.0, point.communication or 0.0
+    return efficiency < _LINEAR and share >= (1.0 - efficiency) / 2
 
 
 def _percent(share: float | None) -> str:
@@ -192,8 +203,11 @@ def _loss(variant: VariantResult, point: VariantPoint, record: Record) -> str:
     if between is not None and inside and between < inside[-1] - _LOST_BETWEEN:
         return f"most is lost between nodes ({_percent(between)} there); clusterctl locate names what is slow"
     if any("cpu" in one.device.lower() for one in record.result.proof.ranks or ()):
-        return "communication or shared cores"
-    return "communication, or a host that feeds its GPUs too slowly"
+        found = ("communication or shared cores", "perhaps shared cores")
+    else:
+        host = "a host that feeds its GPUs too slowly"
+        found = (f"communication, or {host}", f"perhaps {host}")
+    return found[0] if point.communication is None else "" if _is_bottleneck(point) else found[1]
 
 
 def _collective(record: Record, word: Word) -> Iterator[str]:

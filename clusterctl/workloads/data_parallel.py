@@ -7,6 +7,7 @@ import importlib
 import sys
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
@@ -55,6 +56,9 @@ class DataParallel(Protocol):
 
     def update(self, scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
         """Take a step of the optimiser with the gradients of all ranks."""
+
+    def apart(self) -> AbstractContextManager[None] | None:
+        """Return a context in which steps exchange no gradients; None if this API cannot do so."""
 
     def settings(self) -> dict[str, Any]:
         """Return what a result must say of this."""
@@ -151,6 +155,10 @@ class Ddp:
     def update(self, scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
         """Take a step; DDP has reduced the gradients in the backward pass."""
         scaler.step(optimizer)
+
+    def apart(self) -> AbstractContextManager[None] | None:
+        """Return DDP's own context for steps without an exchange."""
+        return None if self._ddp is None else self._ddp.no_sync()
 
     def settings(self) -> dict[str, Any]:
         """Return the buckets, and with ``auto`` the size that was chosen and the step times of all sizes."""
@@ -278,6 +286,10 @@ class HorovodApi:
         made.synchronize()
         with made.skip_synchronize():
             scaler.step(optimizer)
+
+    def apart(self) -> AbstractContextManager[None] | None:
+        """Return None: the optimiser exchanges gradients in the backward pass of every step."""
+        return None
 
     def settings(self) -> dict[str, Any]:
         """Return the API, and the buckets if the command line chose them."""

@@ -32,7 +32,7 @@ from clusterctl.workloads import (
 from clusterctl.workloads.bert_task import PHASES, BertPretraining
 from clusterctl.workloads.image_task import ImageClassification
 from clusterctl.workloads.models import MODELS
-from clusterctl.workloads.trainer import PRECISIONS, Task, Trainer, Ways, Windows, measure
+from clusterctl.workloads.trainer import PRECISIONS, Task, Trainer, Ways, Windows, measure, steps_apart
 from clusterctl.workloads.training_sizes import Sizes, default_sizes
 
 EXIT_NOT_FINITE = 3
@@ -168,6 +168,10 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
     mean = statistics.fmean(found.rates)
     spread = 1.96 * statistics.pstdev(found.rates)
     used.mechanisms = {**(together.uses if together is not None else {}), "cpu_binding": bound.cpus}
+    # Before steps that are no part of the training.
+    digest, usage_report = trainer.digest(), used.report()
+    # A compiled model would be compiled again for steps without an exchange.
+    apart = None if arguments.compile else steps_apart(trainer, sizes.steps_per_window)
     fields: dict[str, Any] = {
         "rank": place.rank,
         "world_size": place.world_size,
@@ -183,7 +187,9 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
         "losses": found.losses,
         "model": arguments.model,
         "parameters": trainer.parameters,
-        "parameters_digest": trainer.digest(),
+        "parameters_digest": digest,
+        "step_s": apart and apart[0],
+        "step_alone_s": apart and apart[1],
         "batch_size": task.batch_size,
         **task.settings(),
         **ways.settings(),
@@ -197,7 +203,7 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
         if arguments.api == "ddp" and together is not None
         else None,
         "torch": torch.__version__,
-        "usage": used.report(),
+        "usage": usage_report,
         "proof": together.proof() if together is not None else {"backend": "none"},
     }
     records.emit("rank", **fields)

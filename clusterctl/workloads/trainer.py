@@ -7,6 +7,7 @@ includes the host's time, as in training.
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -193,3 +194,30 @@ def measure(
         if not math.isfinite(losses[-1]):
             break
     return Figures(rates, losses, float(first))
+
+
+# Windows with and without an exchange of gradients, interleaved.
+_PAIRS = 2
+
+
+def steps_apart(trainer: Trainer, steps: int) -> tuple[float, float] | None:
+    """Return the median seconds of a step with and without the exchange of gradients; None if it cannot be left out.
+
+    The replicas differ afterwards. All ranks must call it at the same time.
+    """
+    together = trainer.together
+    if together is None or steps < 1 or together.apart() is None:
+        return None
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for alone in (True, False) * _PAIRS:
+        trainer.settle()
+        with (together.apart() if alone else None) or nullcontext():
+            # The first step after a change may set up what the steps before did not use.
+            trainer.step()
+            trainer.settle()
+            started = time.perf_counter()
+            for _ in range(steps):
+                trainer.step()
+            trainer.settle()
+        times[alone].append((time.perf_counter() - started) / steps)
+    return statistics.median(times[False]), statistics.median(times[True])

@@ -67,6 +67,24 @@ def test_a_result_without_all_its_figures_is_none(spoilt):
     assert [rate.rank for rate in run.rates] == [0]
 
 
+@pytest.mark.parametrize(
+    ("other", "share"),
+    [
+        # The slowest rank decides how long a step takes without an exchange.
+        ({"step_s": 0.3, "step_alone_s": 0.15}, 0.25),
+        ({"step_s": 0.3, "step_alone_s": 0.4}, 0.0),
+        ({"step_s": None, "step_alone_s": None}, None),
+        ({"step_s": 0.3, "step_alone_s": -1.0}, None),
+        ({"step_s": "0.3", "step_alone_s": 0.1}, None),
+        ({}, None),
+    ],
+)
+def test_the_share_of_communication_is_what_steps_without_it_are_shorter(other, share):
+    run = parse(ranks([finished(0, step_s=0.1, step_alone_s=0.1)], [finished(1, **other)]))
+    assert run.communication == (None if share is None else pytest.approx(share))
+    assert kinds(run) == []
+
+
 def test_a_loss_that_is_no_number_names_the_rank():
     failure = line("failure", rank=1, host="node2", reason="nan-loss", loss="nan")
     run = parse(ranks([start(0)], [start(1, "node2"), failure]))

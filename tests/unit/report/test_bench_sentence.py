@@ -40,8 +40,15 @@ def compared(*words: tuple[str | None, float, int | None]) -> dict[str, Any]:
     return documents.document(RUN, first, documents.variant("ccore", rows=rows(*words), repeats=3))
 
 
-def trained(efficiency: float | None, proven: dict[str, Any] | None = None, **proof: Any) -> dict[str, Any]:
+def trained(
+    efficiency: float | None,
+    proven: dict[str, Any] | None = None,
+    communication: float | None = None,
+    **proof: Any,
+) -> dict[str, Any]:
     points = [documents.point(1, 15.9, efficiency=1.0), documents.point(4, 15.4, efficiency=efficiency)]
+    if communication is not None:
+        points[1]["communication"] = communication
     return documents.document(
         RUN, documents.variant(points=points, proof=proven or {}), benchmark="resnet50", ranks=RANKS, **proof
     )
@@ -81,6 +88,24 @@ def swept(proven: dict[str, Any] | None = None, **proof: Any) -> dict[str, Any]:
             trained(0.2428),
             ("measured: 24 % of linear with 4 ranks: communication or shared cores; to judge it: "
             "--min-efficiency 85, or clusterctl runs baseline record NAME"),
+            "measured",
+        ),
+        (
+            trained(0.6, communication=0.38),
+            ("measured: 60 % of linear with 4 ranks; communication is the bottleneck, it takes 38 % of a step; to "
+            "judge it: --min-efficiency 85, or clusterctl runs baseline record NAME"),
+            "measured",
+        ),
+        (
+            trained(0.2428, communication=0.05),
+            ("measured: 24 % of linear with 4 ranks: perhaps shared cores; communication is not the bottleneck, it "
+            "takes 5 % of a step; to judge it: --min-efficiency 85, or clusterctl runs baseline record NAME"),
+            "measured",
+        ),
+        (
+            trained(0.97, communication=0.03),
+            ("measured: 97 % of linear with 4 ranks; communication is not the bottleneck, it takes 3 % of a step; to "
+            "judge it: --min-efficiency 85, or clusterctl runs baseline record NAME"),
             "measured",
         ),
         (

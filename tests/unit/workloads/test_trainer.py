@@ -1,5 +1,7 @@
 """The ways of training reach torch: precision, compilation, the buckets of DDP."""
 
+import time
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -8,7 +10,7 @@ from clusterctl.workloads import places
 from clusterctl.workloads.bert_task import BertPretraining
 from clusterctl.workloads.data_parallel import Ddp
 from clusterctl.workloads.image_task import ImageClassification
-from clusterctl.workloads.trainer import Trainer, Ways, Windows, measure
+from clusterctl.workloads.trainer import Trainer, Ways, Windows, measure, steps_apart
 from clusterctl.workloads.training_sizes import default_sizes
 
 CPU = torch.device("cpu")
@@ -36,6 +38,26 @@ def test_without_a_word_the_buckets_are_ddps_own(process_group):
     made = trainer(Ddp("gloo", "none", None))
     ddp = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
     assert made.model.bucket_bytes_cap == ddp.bucket_bytes_cap
+
+
+def test_steps_without_an_exchange_show_what_it_takes(process_group):
+    """DDP's own hook is the exchange; here it takes 0.3 s."""
+    made = trainer(Ddp("gloo", "none", 1000.0))
+    exchanged = []
+
+    def slow(_state, bucket):
+        exchanged.append(bucket.index())
+        time.sleep(0.3)
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    slow.__annotations__.clear()
+    made.model.register_comm_hook(None, slow)
+    together, alone = steps_apart(made, steps=1)
+    assert len([index for index in exchanged if index == 0]) == 4
+    assert together - alone > 0.15
+    assert steps_apart(trainer(), steps=1) is None
 
 
 # Loading the compiler takes torch through its own deprecated parts.
