@@ -4,7 +4,7 @@ Ranks share the GPUs of the machine; CCORE_INTRA_SIZE cuts them into nodes, betw
 loopback interface. The group "cpus" has CCORE_CUDA_PATH=staged; the group "gpus" has auto, and uses the GPUs at every
 size. Calls are interleaved, every sum is checked, and a time is the median of the slowest rank, from the call to the
 end of the device's work. The last line compares the smallest size from which the GPUs are faster with the one that
-collective_core/python/collective_core/torch/between_nodes.py has.
+`cc_limits.least_device_2d_bytes` has.
 
     python benchmarks/gpu_torch_nodes.py [--ranks 4] [--per-node 2] [--sizes 65536,...] [--repeats 11]
 """
@@ -18,6 +18,10 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
+
+from collective_core.enums import CudaPath
+from collective_core.observation import Limits
 
 SIZES = "65536,262144,1048576,2097152,4194304,8388608,16777216,67108864,268435456"
 _WARM_UP = 2
@@ -30,11 +34,16 @@ def rank_main(sizes: list[int], per_node: int, repeats: int) -> None:
     import collective_core.torch_backend  # registers ccore
     import torch
     import torch.distributed as dist
-    from collective_core.enums import CudaPath
-    from collective_core.torch.between_nodes import LEAST_BYTES
 
-    chosen = dict(LEAST_BYTES)
-    LEAST_BYTES.update(dict.fromkeys(CudaPath, 1))
+    chosen: dict[CudaPath, int] = {}
+
+    def allow(limits: Limits, size_bytes: int, paths: Iterable[CudaPath] = ()) -> bool:
+        """Let the GPUs take every size."""
+        del paths
+        chosen.update(zip(CudaPath, limits.least_device_2d_bytes, strict=True))
+        return size_bytes <= limits.most_2d_bytes
+
+    setattr(Limits, Limits.allow_device_2d.__name__, allow)
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     device = torch.device("cuda", rank % per_node % torch.cuda.device_count())
@@ -85,7 +94,7 @@ def rank_main(sizes: list[int], per_node: int, repeats: int) -> None:
         for name in way.removeprefix(_GPUS).split(" and "):
             print(
                 f"{name}: faster from {min(faster, default=None)} bytes on; "
-                f"LEAST_BYTES is {chosen.get(CudaPath[name.upper()])}"
+                f"the library takes them from {chosen.get(CudaPath[name.upper()])} on"
             )
     dist.barrier()
     dist.destroy_process_group()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import pytest
@@ -15,72 +14,64 @@ from collective_core.topk import Residual, Topk
 from collective_core.unique_id import get_unique_id
 
 torch = pytest.importorskip("torch")
-from collective_core.torch.between_nodes import (  # noqa: E402  # needs torch
-    LEAST_BYTES,
-    is_chosen,
-    is_possible,
-)
-from collective_core.torch.cuda_nodes import CudaNodes  # noqa: E402
+from collective_core.torch.cuda_nodes import CudaNodes  # noqa: E402  # needs torch
 from collective_core.torch.nodes_way import NodesWay  # noqa: E402
 from collective_core.torch.tensors import for_reduction  # noqa: E402
 
 NO_LIMIT = 2**63 - 1
-ANY = Limits(60, 0, NO_LIMIT)
 KERNEL, STREAM, HOST, ALONE = CudaPath.KERNEL, CudaPath.STREAM, CudaPath.HOST, CudaPath.AUTO
+LEAST = {ALONE: 256 << 10, STREAM: 4 << 20, KERNEL: 256 << 10, HOST: NO_LIMIT}
 LARGE = 1 << 30
 
 
+def limits_up_to(most_bytes: int) -> Limits:
+    """Those of several nodes, one of which has several ranks."""
+    return Limits(60, 65536, most_bytes, tuple(LEAST[path] for path in CudaPath))
+
+
 @pytest.mark.parametrize(
-    ("size", "ranks", "limits", "paths", "chosen"),
+    ("size", "most", "paths", "chosen"),
     [
-        (LARGE, (4,), ANY, (KERNEL,) * 4, False),  # one node has nothing between nodes
-        (LARGE, (1, 1), ANY, (ALONE, ALONE), False),  # nothing to add inside: chunks through the host
-        (LARGE, (2, 2), ANY, (KERNEL,) * 4, True),
-        (LARGE, (2, 1), ANY, (KERNEL, KERNEL, ALONE), True),
-        (LARGE, (2, 2), Limits(60, 0, LARGE - 1), (KERNEL,) * 4, False),
-        (LARGE, (2, 2), Limits(60, 0, LARGE), (KERNEL,) * 4, True),
-        (LARGE, (2, 2), Limits(60, 1, 0), (KERNEL,) * 4, False),
-        (LEAST_BYTES[STREAM], (2, 2), ANY, (KERNEL, KERNEL, STREAM, STREAM), True),
+        (LARGE, NO_LIMIT, (KERNEL,) * 4, True),
+        (LARGE, NO_LIMIT, (KERNEL, KERNEL, ALONE), True),
+        (LARGE, LARGE - 1, (KERNEL,) * 4, False),
+        (LARGE, LARGE, (KERNEL,) * 4, True),
+        (LEAST[STREAM], NO_LIMIT, (KERNEL, KERNEL, STREAM, STREAM), True),
         # The node that waits for time slices decides.
-        (LEAST_BYTES[STREAM] - 1, (2, 2), ANY, (KERNEL, KERNEL, STREAM, STREAM), False),
-        (LARGE, (2, 2), ANY, (KERNEL, KERNEL, HOST, HOST), False),  # a path without a row
-        (LEAST_BYTES[KERNEL], (2, 2), ANY, (KERNEL,) * 4, True),
-        (LEAST_BYTES[KERNEL] - 1, (2, 2), ANY, (KERNEL,) * 4, False),
+        (LEAST[STREAM] - 1, NO_LIMIT, (KERNEL, KERNEL, STREAM, STREAM), False),
+        (LARGE, NO_LIMIT, (KERNEL, KERNEL, HOST, HOST), False),
+        (LEAST[KERNEL], NO_LIMIT, (KERNEL,) * 4, True),
+        (LEAST[KERNEL] - 1, NO_LIMIT, (KERNEL,) * 4, False),
+        (LEAST[KERNEL], NO_LIMIT, (), True),
+        (LEAST[KERNEL] - 1, NO_LIMIT, (), False),
     ],
 )
-def test_the_choice(
-    size: int, ranks: tuple[int, ...], limits: Limits, paths: tuple[CudaPath, ...], chosen: bool
-) -> None:
-    assert is_chosen(size, ranks, limits, paths) is chosen
-
-
-def test_what_is_chosen_was_possible_before_the_ranks_met() -> None:
-    sizes = [0, 1, 65535, 65536, *(size + d for size in LEAST_BYTES.values() for d in (-1, 0)), LARGE]
-    limits = [ANY, Limits(60, 65536, NO_LIMIT), Limits(60, 0, 1 << 20), Limits(60, 1, 0)]
-    for size, ranks, limit, path in product(sizes, [(1,), (2,), (1, 1), (2, 2), (1, 3)], limits, CudaPath):
-        if is_chosen(size, ranks, limit, [path] * sum(ranks)):
-            assert is_possible(size, ranks, limit), (size, ranks, limit, path)
+def test_the_choice(size: int, most: int, paths: tuple[CudaPath, ...], chosen: bool) -> None:
+    limits = limits_up_to(most)
+    assert limits.allow_device_2d(size, paths) is chosen
+    if chosen:
+        assert limits.allow_device_2d(size), "possible before the ranks met"
 
 
 @pytest.mark.parametrize(
     ("given", "limits"),
     [
-        ({}, Limits(60, 65536, NO_LIMIT)),
-        ({"CCORE_HIERARCHICAL_THRESHOLD": "1"}, Limits(60, 1, NO_LIMIT)),
-        ({"LIGHT_HIERARCHICAL_THRESHOLD": "1048576"}, Limits(60, 65536, 1048576)),
-        ({"LIGHT_2D_ALLREDUCE": "0"}, Limits(60, 1, 0)),
-        ({"CCORE_ALGO": "broadcast:tree,all_reduce:ring"}, Limits(60, 1, 0)),
-        ({"CCORE_ALGO": "all_reduce:2d"}, Limits(60, 65536, NO_LIMIT)),
-        ({"CCORE_ALGO": "broadcast:tree"}, Limits(60, 65536, NO_LIMIT)),
+        ({}, (65536, NO_LIMIT)),
+        ({"CCORE_HIERARCHICAL_THRESHOLD": "1"}, (1, NO_LIMIT)),
+        ({"LIGHT_HIERARCHICAL_THRESHOLD": "1048576"}, (65536, 1048576)),
+        ({"LIGHT_2D_ALLREDUCE": "0"}, (1, 0)),
+        ({"CCORE_ALGO": "broadcast:tree,all_reduce:ring"}, (1, 0)),
+        ({"CCORE_ALGO": "all_reduce:2d"}, (65536, NO_LIMIT)),
+        ({"CCORE_ALGO": "broadcast:tree"}, (65536, NO_LIMIT)),
     ],
 )
 def test_limits_are_the_settings_of_the_library(
-    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], limits: Limits
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], limits: tuple[int, int]
 ) -> None:
     for name, value in {**given, "CCORE_TIMEOUT_S": "60"}.items():
         monkeypatch.setenv(name, value)
     with Communicator(0, 1, get_unique_id()) as communicator:
-        assert communicator.limits() == limits
+        assert communicator.limits() == Limits(60, *limits, (NO_LIMIT,) * 4)  # one node
 
 
 @pytest.mark.parametrize(

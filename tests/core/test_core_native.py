@@ -25,6 +25,7 @@ CASES = (
     "cuda-segments",
     "cuda-tuning",
     "describe",
+    "device-memory",
     "schedules",
     "schedules-all-reduce",
     "topology",

@@ -31,6 +31,30 @@ def test_every_collective_type_and_operator(path: str, ranks: int, monkeypatch: 
     assert "wrong 0" in cuda_perf("collectives", f"ranks={ranks}", sizes, "bytes=4000000")
 
 
+@pytest.mark.parametrize(
+    ("ranks", "given", "ways"),
+    [
+        (2, {}, {"gpu"}),
+        (3, {"CCORE_CUDA_PATH": "host"}, {"gpu"}),
+        (2, {"CCORE_CUDA_PATH": "staged"}, {"staged"}),
+        (2, {"CCORE_INTRA_SIZE": "1"}, {"staged"}),
+        (4, {"CCORE_INTRA_SIZE": "2", "CCORE_CUDA_PATH": "auto"}, {"staged", "2d_gpu"}),
+    ],
+)
+def test_one_entry_for_every_memory(
+    ranks: int, given: dict[str, str], ways: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The functions of collective_core.h compare device, managed and pinned memory with host memory."""
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    # 4.8 MB, from which on GPUs that are shared without MPS take part between nodes.
+    output = cuda_perf("entry", f"ranks={ranks}", "sizes=5,1000,1200000", timeout_s=120)
+    assert "wrong 0" in output
+    taken = re.search(r"^# ways: (.*)$", output, re.MULTILINE)
+    assert taken is not None
+    assert {word for word in taken[1].split() if not word.isdigit()} == ways
+
+
 @pytest.mark.gpu_slow
 def test_fewer_elements_than_ranks_through_host_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CCORE_CUDA_PATH", "host")

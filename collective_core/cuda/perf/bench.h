@@ -69,6 +69,7 @@ void run_latency(Rank& rank, const Options& options);
 void run_soak(Rank& rank, const Options& options);
 void run_churn(Rank& rank, const Options& options);
 void run_collectives(Rank& rank, const Options& options);
+void run_entry(Rank& rank, const Options& options);
 void run_faults(Rank& rank, const Options& options);
 void run_killed(Rank& rank, const Options& options);
 

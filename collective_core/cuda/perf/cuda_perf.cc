@@ -5,7 +5,7 @@
 //
 // devices: rank r has the r-th, again from the first on; hidden: each process sees no other; elsewhere: calls of the soak
 // are made with another device current.
-// TEST: graph, queue, single (latency), soak, churn, collectives, faults, killed.
+// TEST: graph, queue, single (latency), soak, churn, collectives, entry (collective_core.h), faults, killed.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -32,7 +32,7 @@ std::vector<size_t> numbers(const std::string& text) {
 Options parse(int argc, char** argv) {
   Options options;
   if (argc < 2)
-    throw Failed("usage: cuda_perf graph|queue|single|soak|churn|collectives|faults|killed [name=value]...");
+    throw Failed("usage: cuda_perf graph|queue|single|soak|churn|collectives|entry|faults|killed [name=value]...");
   options.test = argv[1];
   for (int i = 2; i < argc; ++i) {
     const std::string argument = argv[i];
@@ -82,6 +82,7 @@ void run(Rank& rank, const Options& options) {
   if (options.test == "churn") return run_churn(rank, options);
   if (options.test == "soak") return run_soak(rank, options);
   if (options.test == "collectives") return run_collectives(rank, options);
+  if (options.test == "entry") return run_entry(rank, options);
   if (options.test == "faults") return run_faults(rank, options);
   if (options.test == "killed") return run_killed(rank, options);
   throw Failed("unknown test '" + options.test + "'");

@@ -24,8 +24,7 @@ int64_t number(const char* name, int64_t unset, int64_t least, int64_t most) {
 }
 
 cc_cuda_path path() {
-  const char* const text = std::getenv("CCORE_CUDA_PATH");
-  const std::string value = text ? text : "";
+  const std::string value = path_text();
   if (value.empty() || value == "auto") return CC_CUDA_PATH_AUTO;
   if (value == "stream") return CC_CUDA_PATH_STREAM;
   if (value == "kernel") return CC_CUDA_PATH_KERNEL;
@@ -34,6 +33,11 @@ cc_cuda_path path() {
 }
 
 }  // namespace
+
+std::string path_text() {
+  const char* const text = std::getenv("CCORE_CUDA_PATH");
+  return text ? text : "";
+}
 
 Environment read_environment() {
   Environment environment{};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "collective_core/collective_core_cuda.h"
 
@@ -16,6 +17,8 @@ struct Environment {
   bool autotune;             // CCORE_AUTOTUNE
 };
 
+// CCORE_CUDA_PATH as it is set; empty if it is unset.
+std::string path_text();
 // Throws CC_ERROR_INVALID_ARGUMENT for a value that it cannot read.
 Environment read_environment();
 // The deadline of the communicator's operations, in milliseconds.

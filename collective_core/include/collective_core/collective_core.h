@@ -7,7 +7,7 @@
  * communicators are independent. The first error of a communicator is sticky: every later call returns it,
  * and every other rank receives who failed and why.
  *
- * Buffers are host memory. In place means: all_reduce, reduce and broadcast with send == recv; all_gather and,
+ * Buffers are host memory or, of collectives, memory of a CUDA device (see cc_memory). In place means: all_reduce, reduce and broadcast with send == recv; all_gather and,
  * on its root, gather with send == recv + rank * count elements; all_gatherv with send == recv +
  * offsets[rank]; reduce_scatter and, on its root, scatter with recv == send + rank * count elements. Any
  * other overlap of send and recv is undefined. No alignment is required. */
@@ -101,12 +101,29 @@ typedef struct cc_config {
   const char* address;        /* numeric address to bind and announce; CCORE_SOCKET_ADDR */
 } cc_config;
 
+/* Where the buffers of a collective are; both are of one kind, and of the same kind on all ranks.
+ *
+ * Device memory is that of a CUDA device, or managed memory. It needs libcollective_core_cuda.so, which a wheel with CUDA
+ * has beside this library, and works on the device that is current at the first such operation, where the ranks meet once.
+ * On one node the call queues its work on cc_op_options.stream and returns: the result is there for what is queued on that
+ * stream afterwards, and an error appears in a later call or in cc_comm_get_async_error; the deadline is that of the
+ * communicator. On several nodes the call returns when the data has travelled; cc_comm_counts names the way, "gpu", "2d_gpu"
+ * or "staged". Collectives alone do this: messages, groups, top-k and cc_cpu_reduce have functions of their own. */
+typedef enum cc_memory CC_INT_ENUM {
+  /* As the CUDA driver has it, which the program has loaded before it makes the communicator, or passes a stream; each
+   * call then costs two questions to the driver. Without a driver: host memory. */
+  CC_MEMORY_AUTO = 0,
+  CC_MEMORY_HOST = 1,  /* also pinned memory */
+  CC_MEMORY_DEVICE = 2 /* of a CUDA device, or managed */
+} cc_memory;
+
 /* As cc_config. timeout_ms 0 means the deadline of the communicator. */
 typedef struct cc_op_options {
   size_t size; /* sizeof(cc_op_options), set before the call */
   int64_t timeout_ms; /* deadline of the operation */
-  int32_t tag;      /* cc_send and cc_recv only: a mark that both sides must agree on */
-  int32_t reserved; /* zero */
+  int32_t tag;    /* cc_send and cc_recv only: a mark that both sides must agree on */
+  int32_t memory; /* cc_memory, of collectives */
+  void* stream;   /* of device memory: a cudaStream_t; NULL: the default stream */
 } cc_op_options;
 
 #define CC_HOST_BYTES 256   /* the size of a host name in cc_peer_info */
@@ -147,6 +164,7 @@ typedef enum cc_operation CC_INT_ENUM {
   CC_OPERATION_TUNING = 22, /* of the tuner's own calls: to search again, to set a choice */
   CC_OPERATION_MEM_REGISTER = 23, /* its bytes: those that this rank registers */
   CC_OPERATION_MEM_DEREGISTER = 24,
+  CC_OPERATION_MEETING = 25, /* of the ranks, at their first operation on device memory */
   CC_OPERATION_RECV = 32,
   CC_OPERATION_LAST = 32
 } cc_operation;
@@ -301,6 +319,9 @@ typedef struct cc_limits {
    * is forced. */
   int64_t least_2d_bytes;
   int64_t most_2d_bytes; /* see least_2d_bytes */
+  /* Of how many bytes of device memory on all_reduce takes the GPUs inside the nodes, up to most_2d_bytes: by the
+   * cc_cuda_path of the node with the slowest; [0]: the least of them. INT64_MAX: never, as on one node. */
+  int64_t least_device_2d_bytes[4];
 } cc_limits;
 /* Fills *limits. Without waiting, from any thread, also after a failure. */
 CC_API cc_result cc_get_limits(const cc_comm* comm, cc_limits* limits);
@@ -320,13 +341,15 @@ typedef struct cc_description {
   int32_t reason;     /* cc_reason */
   int32_t reserved;   /* zero */
   char algorithm[16]; /* "ring", as CCORE_ALGO and cc_comm_trace name it */
-  char path[16];      /* where it is carried out: "host" */
+  char path[16];      /* where it is carried out: "host", "device" */
   char transport[24]; /* between this rank and the others: "shm", "tcp", "rdma", "shm+tcp"; "self" for one rank */
 } cc_description;
 /* Describes how this rank would carry out a collective of `count` elements, as in its call, if that were the next
- * operation. What is measured before the first operation of a size, or while the tuner searches, may still change it.
- * Waits for a running operation. CC_ERROR_INVALID_ARGUMENT: the operation has no algorithm to choose, such as a send. */
-CC_API cc_result cc_describe(cc_comm* comm, cc_operation operation, size_t count, cc_dtype dtype,
+ * operation. What is measured before the first operation of a size, or while the tuner searches, may still change it. Of
+ * device memory the algorithm is "gpu", "2d_gpu" or "staged", and empty before the first such operation; memory
+ * CC_MEMORY_AUTO means host memory here. Waits for a running operation. CC_ERROR_INVALID_ARGUMENT: the operation has no
+ * algorithm to choose, such as a send. */
+CC_API cc_result cc_describe(cc_comm* comm, cc_operation operation, size_t count, cc_dtype dtype, cc_memory memory,
                              cc_description* description);
 
 /* How many rows of one size each cc_comm_counts has; further sizes are counted together. */

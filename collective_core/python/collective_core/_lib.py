@@ -50,7 +50,13 @@ class Config(ctypes.Structure):
 class OpOptions(ctypes.Structure):
     """cc_op_options."""
 
-    _fields_ = [("size", c_size_t), ("timeout_ms", c_int64), ("tag", c_int32), ("reserved", c_int32)]
+    _fields_ = [
+        ("size", c_size_t),
+        ("timeout_ms", c_int64),
+        ("tag", c_int32),
+        ("memory", c_int32),
+        ("stream", c_void_p),
+    ]
 
 
 class TopkOptions(ctypes.Structure):
@@ -176,6 +182,7 @@ class Limits(ctypes.Structure):
         ("timeout_ms", c_int64),
         ("least_2d_bytes", c_int64),
         ("most_2d_bytes", c_int64),
+        ("least_device_2d_bytes", c_int64 * 4),
     ]
 
 
@@ -263,7 +270,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_dump_config": (c_void_p, c_char_p, c_size_t, POINTER(c_size_t)),
     "cc_get_settings": (c_void_p, POINTER(Setting), c_size_t, POINTER(c_size_t)),
     "cc_get_limits": (c_void_p, POINTER(Limits)),
-    "cc_describe": (c_void_p, c_int, c_size_t, c_int, POINTER(Description)),
+    "cc_describe": (c_void_p, c_int, c_size_t, c_int, c_int, POINTER(Description)),
     "cc_comm_counts": (c_void_p, POINTER(Count), c_size_t, POINTER(c_size_t)),
     "cc_describe_gpu": (c_char_p, c_char_p, c_size_t, POINTER(c_size_t)),
     "cc_comm_trace": (c_void_p, POINTER(TraceEntry), c_size_t, POINTER(c_size_t)),

@@ -40,6 +40,14 @@ class Transport(IntEnum):
     TCP = 2
 
 
+class Memory(IntEnum):
+    """cc_memory."""
+
+    AUTO = 0
+    HOST = 1
+    DEVICE = 2
+
+
 class Operation(IntEnum):
     """cc_operation."""
 
@@ -62,6 +70,7 @@ class Operation(IntEnum):
     TUNING = 22
     MEM_REGISTER = 23
     MEM_DEREGISTER = 24
+    MEETING = 25
     RECV = 32
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ctypes import byref, c_size_t, c_void_p, sizeof
 from dataclasses import dataclass
 
 from collective_core import _lib
-from collective_core.enums import Dtype, Operation, Reason, SettingSource
+from collective_core.enums import CudaPath, Dtype, Memory, Operation, Reason, SettingSource
 from collective_core.errors import Result
 from collective_core.handle import Handle
 
@@ -79,16 +80,25 @@ class Limits:
     """The limits within which the library decides.
 
     `least_2d_bytes` and `most_2d_bytes`: for which sizes `all_reduce` on several nodes may take 2d unless it is forced;
-    `least` above `most`: for none. Equal on all ranks.
+    `least` above `most`: for none. `least_device_2d_bytes`: from which sizes on those of device memory take the GPUs
+    inside the nodes, by the `CudaPath` of the slowest node; `AUTO`: the least of them. Equal on all ranks.
     """
 
     timeout_s: float
     least_2d_bytes: int
     most_2d_bytes: int
+    least_device_2d_bytes: tuple[int, ...]
 
-    def allow_2d(self, size_bytes: int) -> bool:
-        """Return whether data of this size may be reduced by 2d."""
-        return self.least_2d_bytes <= size_bytes <= self.most_2d_bytes
+    def allow_device_2d(self, size_bytes: int, paths: Iterable[CudaPath] = ()) -> bool:
+        """Return whether device memory of this size is reduced by the GPUs inside the nodes.
+
+        `paths`: of each rank's node, AUTO for a rank that is alone on its node. The node with the slowest path decides,
+        for all wait for it. Without paths: whether the ranks should meet to find out.
+        """
+        least = [self.least_device_2d_bytes[path] for path in paths if path is not CudaPath.AUTO]
+        return (
+            max(least, default=self.least_device_2d_bytes[CudaPath.AUTO]) <= size_bytes <= self.most_2d_bytes
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +202,13 @@ class Observation(Handle):
             for one in _lib.entries_of(self._library.cc_comm_counts, self._live(), _lib.Count)
         ]
 
-    def describe(self, operation: Operation, count: int, dtype: Dtype) -> Description:
+    def describe(
+        self, operation: Operation, count: int, dtype: Dtype, memory: Memory = Memory.HOST
+    ) -> Description:
         """Return how a collective of `count` elements would be carried out next; waits for a running operation."""
         found = _lib.Description(size=sizeof(_lib.Description))
-        code = self._library.cc_describe(self._live(), int(operation), count, int(dtype), byref(found))
-        _lib.check(code)
+        arguments = (int(operation), count, int(dtype), int(memory), byref(found))
+        _lib.check(self._library.cc_describe(self._live(), *arguments))
         return Description(
             size_bytes=found.bytes,
             algorithm=found.algorithm.decode(),
@@ -209,7 +221,12 @@ class Observation(Handle):
         """Return the limits within which the library decides."""
         found = _lib.Limits(size=sizeof(_lib.Limits))
         _lib.check(self._library.cc_get_limits(self._live(), byref(found)))
-        return Limits(found.timeout_ms / 1000, found.least_2d_bytes, found.most_2d_bytes)
+        return Limits(
+            timeout_s=found.timeout_ms / 1000,
+            least_2d_bytes=found.least_2d_bytes,
+            most_2d_bytes=found.most_2d_bytes,
+            least_device_2d_bytes=tuple(found.least_device_2d_bytes),
+        )
 
     def settings(self) -> list[Setting]:
         """Return all settings and where each comes from."""

@@ -19,6 +19,7 @@ _NO_OPERATION = (
     Operation.TUNING,
     Operation.MEM_REGISTER,
     Operation.MEM_DEREGISTER,
+    Operation.MEETING,
 )
 
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "api/device.h"
 #include "api/support.h"
 #include "collective_core/collective_core.h"
 #include "collectives/all_gather/all_gather.h"
@@ -15,6 +16,7 @@
 #include "collectives/reduce_scatter/reduce_scatter.h"
 #include "collectives/scatter/scatter.h"
 #include "common/dtype.h"
+#include "device/memory_kind.h"
 
 namespace {
 
@@ -24,7 +26,6 @@ using ccore::guarded;
 using ccore::Kind;
 using ccore::Operation;
 using ccore::require;
-using ccore::timeout_of;
 
 // Blocks of an array, in bytes; total: their elements.
 std::vector<Block> blocks_of(const size_t* counts, const size_t* offsets, size_t nranks, size_t element,
@@ -56,6 +57,9 @@ uint64_t digest(const size_t* counts, size_t nranks) {
   return (hash >> 32) ^ (hash & 0xffffffffu);
 }
 
+// Of one rank, whose buffers are where its blocks begin.
+constexpr size_t kNoOffset = 0;
+
 struct Call {
   const void* send;
   void* recv;
@@ -63,6 +67,10 @@ struct Call {
   cc_dtype dtype;
   cc_comm* comm;
   const cc_op_options* options;
+  const size_t* send_counts = nullptr;   // of all_to_allv
+  const size_t* send_offsets = nullptr;  // the same
+  const size_t* recv_counts = nullptr;   // of all_to_allv and all_gatherv
+  const size_t* recv_offsets = nullptr;  // the same
 };
 
 // `blocks`: how many times count the larger buffer holds.
@@ -91,8 +99,17 @@ void run(const Call& call, Kind kind, int redop, int root, Body body, uint64_t s
   operation.redop = redop;
   operation.root = root;
   operation.shape = shape;
+  const cc_op_options options = ccore::options_of(call.options);
+  if (ccore::memory_of(call.send, call.recv, options) == CC_MEMORY_DEVICE && kind != Kind::barrier) {
+    const size_t count = kind == Kind::all_to_allv || kind == Kind::all_gatherv ? 0 : call.count;
+    return call.comm->device->run(
+        operation,
+        {static_cast<cc_operation>(kind), call.send, call.recv, count, call.dtype, static_cast<cc_redop>(redop), root,
+         call.send_counts, call.send_offsets, call.recv_counts, call.recv_offsets, options.stream, options.timeout_ms},
+        elements);
+  }
   call.comm->communicator.run(
-      operation, timeout_of(call.options),
+      operation, options.timeout_ms,
       [&](const Context& context) {
         if (context.nranks == 1) return copy_alone(call, call.count * ccore::dtype_size(call.dtype));
         body(context);
@@ -157,8 +174,11 @@ cc_result cc_all_gatherv(const void* send, void* recv, const size_t* counts, con
     const std::vector<Block> blocks = blocks_of(counts, offsets, nranks, element, &total);
     require(total == 0 || recv, "recv is null");
     require(counts[rank] == 0 || send, "send is null");
-    Call call{send, recv, total, dtype, comm, options};
-    if (nranks == 1 && total > 0) call.recv = static_cast<std::byte*>(recv) + blocks[0].begin;
+    Call call{send, recv, total, dtype, comm, options, nullptr, nullptr, counts, offsets};
+    if (nranks == 1 && total > 0) {
+      call.recv = static_cast<std::byte*>(recv) + blocks[0].begin;
+      call.recv_offsets = &kNoOffset;
+    }
     run(
         call, Kind::all_gatherv, 0, 0,
         [&](const Context& context) {
@@ -246,11 +266,12 @@ cc_result cc_all_to_allv(const void* send, const size_t* send_counts, const size
     require((leaving == 0 || send) && (coming == 0 || recv), "a buffer is null");
     require(leaving == 0 || coming == 0 || send != recv, "all_to_allv does not work in place");
     require(send_counts[rank] == recv_counts[rank], "this rank sends itself another count than it expects");
-    Call call{send, recv, 0, dtype, comm, options};
+    Call call{send, recv, 0, dtype, comm, options, send_counts, send_offsets, recv_counts, recv_offsets};
     if (nranks == 1 && leaving > 0) {
       call.count = leaving;
       call.send = static_cast<const std::byte*>(send) + out[0].begin;
       call.recv = static_cast<std::byte*>(recv) + in[0].begin;
+      call.send_offsets = call.recv_offsets = &kNoOffset;
     }
     // The header's count is that of each pair; the recorder's is all that this rank gives.
     run(

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/device.h"
 #include "api/support.h"
 #include "collective_core/collective_core.h"
 #include "common/clock.h"
@@ -61,7 +62,7 @@ cc_result cc_comm_init(cc_comm** comm, const cc_config* config) {
     const ccore::Settings settings = ccore::settings_from(config);
     const ccore::Launch launch = ccore::launch_of_process();
     const ccore::UniqueId id = ccore::meet(launch, ccore::Deadline::in_ms(settings.init_timeout_ms));
-    *comm = new cc_comm{ccore::Communicator(id, launch.rank, launch.size, settings)};
+    *comm = new cc_comm(id, launch.rank, launch.size, settings);
   });
 }
 
@@ -71,7 +72,7 @@ cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_id* id, 
     require(comm && id, "an argument is null");
     require(nranks >= 1, "nranks must be at least 1");
     require(rank >= 0 && rank < nranks, "rank must be from 0 to nranks - 1");
-    *comm = new cc_comm{ccore::Communicator(ccore::decode(*id), rank, nranks, ccore::settings_from(config))};
+    *comm = new cc_comm(ccore::decode(*id), rank, nranks, ccore::settings_from(config));
   });
 }
 
@@ -83,6 +84,7 @@ cc_result cc_comm_abort(cc_comm* comm) {
   return guarded([&] {
     require(comm != nullptr, "comm is null");
     comm->communicator.abort("cc_comm_abort was called on rank " + std::to_string(comm->communicator.rank()));
+    comm->device->abort();
   });
 }
 
@@ -92,7 +94,7 @@ cc_result cc_comm_split(cc_comm* comm, int color, int key, const cc_config* conf
     require(comm && part, "an argument is null");
     require(color >= 0 || color == CC_SPLIT_NOCOLOR, "color is negative and not CC_SPLIT_NOCOLOR");
     const auto seat = ccore::split(&comm->communicator, ccore::SplitWish{color, key}, config);
-    if (seat) *part = new cc_comm{ccore::Communicator(seat->id, seat->rank, seat->nranks, seat->settings)};
+    if (seat) *part = new cc_comm(seat->id, seat->rank, seat->nranks, seat->settings);
   });
 }
 
@@ -106,6 +108,7 @@ cc_result cc_comm_finalize(cc_comm* comm, const cc_op_options* options) {
 cc_result cc_comm_get_async_error(const cc_comm* comm, cc_result* state) {
   return guarded([&] {
     require(comm && state, "an argument is null");
+    comm->device->poll();
     const cc_result failed = comm->communicator.failure().code();
     *state = failed == CC_SUCCESS && comm->communicator.busy() ? CC_IN_PROGRESS : failed;
   });
@@ -188,7 +191,7 @@ cc_result cc_get_limits(const cc_comm* comm, cc_limits* limits) {
   });
 }
 
-cc_result cc_describe(cc_comm* comm, cc_operation operation, size_t count, cc_dtype dtype,
+cc_result cc_describe(cc_comm* comm, cc_operation operation, size_t count, cc_dtype dtype, cc_memory memory,
                       cc_description* description) {
   return guarded([&] {
     require(comm && description, "an argument is null");
@@ -201,7 +204,9 @@ cc_result cc_describe(cc_comm* comm, cc_operation operation, size_t count, cc_dt
     described.kind = static_cast<ccore::Kind>(operation);
     described.count = count;
     described.dtype = dtype;
+    require(memory >= CC_MEMORY_AUTO && memory <= CC_MEMORY_DEVICE, "memory is not one of cc_memory");
     cc_description full = comm->communicator.description_of(described);
+    if (memory == CC_MEMORY_DEVICE) comm->device->describe(described, &full);
     full.size = std::min(description->size, sizeof full);
     std::memcpy(description, &full, full.size);
   });

@@ -36,11 +36,17 @@ void copy_text(const std::string& all, char* text, size_t size, size_t* needed) 
   text[length] = '\0';
 }
 
-int64_t timeout_of(const cc_op_options* options) {
-  if (!options) return 0;
-  require(options->size >= kLeastOptions, "cc_op_options.size is not set");
-  require(options->timeout_ms >= 0, "cc_op_options.timeout_ms is negative");
-  return options->timeout_ms;
+cc_op_options options_of(const cc_op_options* options) {
+  cc_op_options full{};
+  if (!options) return full;
+  require(options->size >= kLeastOptions && options->size <= 4096, "cc_op_options.size is not set");
+  std::memcpy(&full, options, std::min(options->size, sizeof full));
+  require(full.timeout_ms >= 0, "cc_op_options.timeout_ms is negative");
+  require(full.memory >= CC_MEMORY_AUTO && full.memory <= CC_MEMORY_DEVICE,
+          "cc_op_options.memory is not one of cc_memory");
+  return full;
 }
+
+int64_t timeout_of(const cc_op_options* options) { return options_of(options).timeout_ms; }
 
 }  // namespace ccore

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 
@@ -10,8 +11,19 @@
 #include "common/error.h"
 #include "engine/communicator.h"
 
+namespace ccore {
+class DeviceSide;
+}
+
 struct cc_comm {
+  cc_comm(const ccore::UniqueId& id, int rank, int nranks, const ccore::Settings& settings);
+  // Ends what other threads have called, on device memory first.
+  ~cc_comm();
+  cc_comm(const cc_comm&) = delete;
+  cc_comm& operator=(const cc_comm&) = delete;
+
   ccore::Communicator communicator;
+  std::unique_ptr<ccore::DeviceSide> device;
 };
 
 namespace ccore {
@@ -26,6 +38,8 @@ void require(bool condition, const char* text);
 void copy_text(const std::string& all, char* text, size_t size, size_t* needed);
 // Milliseconds; 0: the communicator's.
 int64_t timeout_of(const cc_op_options* options);
+// The fields that not every version of cc_op_options has; without options or in older ones they are zero.
+cc_op_options options_of(const cc_op_options* options);
 
 template <typename Body>
 cc_result guarded(Body body) {

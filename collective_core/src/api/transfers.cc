@@ -5,16 +5,12 @@
 #include "api/support.h"
 #include "collective_core/collective_core.h"
 #include "common/dtype.h"
+#include "device/memory_kind.h"
 
 namespace {
 
 using ccore::guarded;
 using ccore::require;
-using ccore::timeout_of;
-
-int32_t tag_of(const cc_op_options* options) {
-  return options && options->size >= sizeof(cc_op_options) ? options->tag : 0;
-}
 
 // peer: kAnyPeer for a receive that has a source.
 void transfer(bool sends, const void* buffer, size_t count, cc_dtype dtype, int peer, cc_comm* comm,
@@ -32,8 +28,11 @@ void transfer(bool sends, const void* buffer, size_t count, cc_dtype dtype, int 
   one.bytes = count * element;
   one.header.count = count;
   one.header.dtype = dtype;
-  one.header.tag = tag_of(options);
-  one.limit_ms = timeout_of(options);
+  const cc_op_options given = ccore::options_of(options);
+  require(ccore::memory_of(buffer, nullptr, given) == CC_MEMORY_HOST,
+          "the buffer of a message is device memory; copy it to host memory, or use cc_cuda_exchange");
+  one.header.tag = given.tag;
+  one.limit_ms = given.timeout_ms;
   one.source = source;
   comm->communicator.transfer(one);
 }

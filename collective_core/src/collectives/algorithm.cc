@@ -80,6 +80,8 @@ const char* name_of(Kind kind) {
       return "mem_register";
     case Kind::deregister_memory:
       return "mem_deregister";
+    case Kind::meeting:
+      return "meeting";
   }
   return "unknown";
 }
@@ -149,6 +151,7 @@ Algorithms algorithms_of(Kind kind, const Shape& shape) {
     case Kind::tuning:
     case Kind::register_memory:
     case Kind::deregister_memory:
+    case Kind::meeting:
       break;
   }
   return {};

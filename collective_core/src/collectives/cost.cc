@@ -191,6 +191,7 @@ double modelled_us(Kind kind, Algorithm algorithm, double bytes, const Shape& sh
     case Kind::tuning:
     case Kind::register_memory:
     case Kind::deregister_memory:
+    case Kind::meeting:
       break;
   }
   return f.alpha + f.bytes * f.beta;

@@ -44,6 +44,8 @@ std::string describe_call(const Operation& operation) {
       return format("operation %llu: split()", sequence);
     case Kind::finalize:
       return format("operation %llu: finalize()", sequence);
+    case Kind::meeting:
+      return format("operation %llu: the meeting before the first operation on device memory", sequence);
     case Kind::register_memory:
       return format("operation %llu: mem_register()", sequence);
     case Kind::deregister_memory:
@@ -91,7 +93,7 @@ std::string describe_call(const Operation& operation) {
 }  // namespace
 
 std::string describe(const Operation& operation) {
-  const std::string call = describe_call(operation);
+  const std::string call = describe_call(operation) + (on_device(operation) ? " on device memory" : "");
   if (operation.algorithm == 0) return call;
   return call + " by " + name_of(static_cast<Algorithm>(operation.algorithm - 1));
 }
@@ -105,6 +107,7 @@ bool cannot_end_without(const Operation& operation, int rank, int absent) {
     case Kind::finalize:
     case Kind::register_memory:
     case Kind::deregister_memory:
+    case Kind::meeting:
       return true;
     case Kind::all_reduce:
     case Kind::reduce_scatter:

@@ -28,7 +28,11 @@ enum class Kind : uint32_t {
   tuning = 22,  // tag: one of TuningStep
   register_memory = 23,
   deregister_memory = 24,  // shape: the number of the registration
+  meeting = 25,  // of the ranks, at their first operation on device memory
 };
+
+// The tag of a collective whose buffers are device memory.
+constexpr int32_t kOnDevice = 1 << 20;
 
 // What the ranks do about the tuner.
 enum TuningStep : int32_t {
@@ -55,6 +59,11 @@ struct Operation {
   uint64_t shape = 0;
 };
 static_assert(sizeof(Operation) == 56, "part of the wire format");
+
+// Whether it is carried out on device memory: then no algorithm of the host has a say in it.
+inline bool on_device(const Operation& operation) {
+  return operation.tag == kOnDevice && operation.kind != Kind::transfer && operation.kind != Kind::tuning;
+}
 
 // The call in words: "operation 7: all_reduce(count=10, f32, sum)".
 std::string describe(const Operation& operation);

@@ -95,19 +95,27 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
 }
 
 Communicator::~Communicator() {
-  if (process_ != process_id()) {
+  if (is_forked()) {
     // A forked copy has no monitor thread to stop, and its goodbye would be a lie.
     static_cast<void>(monitor_.release());
     return;
   }
-  if (busy()) abort("the communicator was destroyed while an operation was running");
+  end_operations();
   turns_.wait_for_none();
   monitor_.reset();
   if (rank_ == 0) measuring_.save();
 }
 
+bool Communicator::is_forked() const { return process_ != process_id(); }
+
+void Communicator::end_operations() {
+  if (busy()) abort("the communicator was destroyed while an operation was running");
+}
+
+void Communicator::fail(cc_result code, const std::string& text) { monitor_->fail(code, text); }
+
 void Communicator::check_process() const {
-  if (process_ != process_id()) {
+  if (is_forked()) {
     throw Error(CC_ERROR_INVALID_USAGE, "the communicator belongs to another process (fork?)");
   }
 }
@@ -134,6 +142,7 @@ void Communicator::run(Operation operation, int64_t timeout_ms, const std::funct
   int send_to = -1;
   int receive_from = -1;
   chosen_ = Algorithm::none;
+  way_ = nullptr;
   AskSchedule asking(limit_ms);
   const uint64_t ticket = recorder_.begin(operation, false, elements > 0 ? elements : operation.count, start_ns);
   const auto check = [&] {
@@ -160,13 +169,14 @@ void Communicator::run(Operation operation, int64_t timeout_ms, const std::funct
   Context context = this->context(&ladder, &send_to, &receive_from, operation);
   std::unique_ptr<Chooser> tuned;  // the tuner's choice is for this operation alone
   try {
-    if (measuring_.due(operation, chooser_)) {
+    const bool on_host = !on_device(operation);
+    if (on_host && measuring_.due(operation, chooser_)) {
       measuring_.run(context, chooser_, [this] { return timings_identity(); });
       chooser_.remembered = RememberedChoices();
       context.past_caches_bytes = measuring_.measured().past_caches_bytes(operation.kind);
       context.takes_over = measuring_.measured().takes_over(operation.kind);
     }
-    if (tuning_.active()) {
+    if (on_host && tuning_.active()) {
       tuned = std::make_unique<Chooser>(chooser_);
       context.chooser = tuned.get();
       tuning_.begin(&context, tuned.get());
@@ -174,10 +184,10 @@ void Communicator::run(Operation operation, int64_t timeout_ms, const std::funct
     told_to_all([&] { body(context); });
     if (tuned) tuning_.end(rank_);
   } catch (const Error& error) {
-    recorder_.end(ticket, error.code(), clock_.now_ns(), chosen_);
+    recorder_.end(ticket, error.code(), clock_.now_ns(), chosen_, way_);
     give_up(error, operation.sequence);
   }
-  recorder_.end(ticket, CC_SUCCESS, clock_.now_ns(), chosen_);
+  recorder_.end(ticket, CC_SUCCESS, clock_.now_ns(), chosen_, way_);
   monitor_->set_finished(sequence_);
 }
 

@@ -41,6 +41,13 @@ class Communicator {
   // Returns when all have ended.
   void close_group();
   void abort(const std::string& why);
+  // Makes this the communicator's error, if it is the first, and tells all ranks.
+  void fail(cc_result code, const std::string& text);
+  // Aborts what runs, as the communicator is about to go; wait_for_none() returns when no thread is in a call any more.
+  void end_operations();
+  void wait_for_none() const { turns_.wait_for_none(); }
+  // Whether this process is a fork of the one that made it.
+  bool is_forked() const;
   // Returns when all ranks have called it; then says goodbye. Nothing runs afterwards.
   void finalize(int64_t timeout_ms);
   // Both are operations: every rank calls them in the same place.
@@ -60,6 +67,8 @@ class Communicator {
   bool registered(uint64_t number);
   // Only for what runs as an operation of this communicator.
   Windows& windows() { return windows_; }
+  // The name of the way that the running operation takes on device memory; constant text.
+  void set_way(const char* name) { way_ = name; }
   const Recorder& recorder() const { return recorder_; }
   const Failure& failure() const { return failure_; }
   // Whether a thread is in it, or waits to be.
@@ -74,10 +83,10 @@ class Communicator {
   void fill(cc_limits* limits) const;
   // As cc_describe, but for the size of the struct.
   cc_description description_of(const Operation& operation);
-
- private:
   // How this rank reaches the others: "shm", "shm+tcp"; "self" if there are none.
   std::string transports() const;
+
+ private:
   void load_choices();
   CacheIdentity timings_identity() const;
   void check_process() const;
@@ -117,6 +126,7 @@ class Communicator {
   QuickClock clock_;  // of whose turn it is
   Recorder recorder_;
   Algorithm chosen_ = Algorithm::none;  // by the operation that runs
+  const char* way_ = nullptr;           // of the operation that runs, if it is on device memory
   Transfers transfers_;
   DeadlockCheck deadlock_check_;
   std::thread::id group_owner_;  // of the open group; default: none is open

@@ -1,12 +1,22 @@
 // What a communicator says of itself.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "common/error.h"
 #include "engine/communicator.h"
 
 namespace ccore {
+namespace {
+
+// From how many bytes on the GPUs inside nodes take part in an all_reduce: by their cc_cuda_path, the least of all first.
+// On the path of streams an operation waits for time slices of the GPU, 0.4 ms, as long as all of it takes on the CPUs at
+// 256 KiB. benchmarks/gpu_torch_nodes.py measures these sizes; where the data crosses the bus twice they were not measured.
+constexpr int64_t kLeastDeviceBytes[] = {256 << 10, 4 << 20, 256 << 10, INT64_MAX};
+
+}  // namespace
 
 void Communicator::fill(int rank, cc_peer_info* info) const {
   const Peer& peer = connections_.peers[static_cast<size_t>(rank)];
@@ -39,6 +49,10 @@ void Communicator::fill(cc_limits* limits) const {
   full.timeout_ms = settings_.timeout_ms;
   full.least_2d_bytes = never ? 1 : overrides.hierarchical_threshold;
   full.most_2d_bytes = never ? 0 : overrides.hierarchical_limit;
+  for (size_t path = 0; path < std::size(kLeastDeviceBytes); ++path) {
+    const bool two_levels = chooser_.shape.nodes > 1 && chooser_.shape.most_local > 1 && !never;
+    full.least_device_2d_bytes[path] = two_levels ? std::max(kLeastDeviceBytes[path], full.least_2d_bytes) : INT64_MAX;
+  }
   std::memcpy(limits, &full, full.size);
 }
 

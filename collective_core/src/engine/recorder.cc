@@ -12,7 +12,7 @@ namespace {
 
 static_assert(CC_OPERATION_ALL_GATHERV == static_cast<int>(Kind::all_gatherv) &&
                   CC_OPERATION_FINALIZE == static_cast<int>(Kind::finalize) &&
-                  CC_OPERATION_MEM_DEREGISTER == static_cast<int>(Kind::deregister_memory) &&
+                  CC_OPERATION_MEETING == static_cast<int>(Kind::meeting) &&
                   CC_OPERATION_SEND == static_cast<int>(Kind::transfer),
               "cc_operation has the numbers of Kind, and one more for receives");
 
@@ -91,7 +91,7 @@ void Recorder::set_source(uint64_t ticket, int rank) {
   if (cc_trace_entry* entry = own(ticket)) entry->root = rank;
 }
 
-void Recorder::end(uint64_t ticket, cc_result result, int64_t end_ns, Algorithm algorithm) {
+void Recorder::end(uint64_t ticket, cc_result result, int64_t end_ns, Algorithm algorithm, const char* way) {
   cc_trace_entry* entry = own(ticket);
   if (!entry) {
     const auto found = displaced_.find(ticket);
@@ -103,6 +103,7 @@ void Recorder::end(uint64_t ticket, cc_result result, int64_t end_ns, Algorithm 
     return;
   }
   note(entry, algorithm);
+  if (way) std::strncpy(entry->algorithm, way, sizeof entry->algorithm - 1);
   entry->end_ns = end_ns;
   entry->result = result;
   if (entry->algorithm[0] == '\0' && !is_transfer(*entry)) {

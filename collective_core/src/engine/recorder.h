@@ -25,8 +25,9 @@ class Recorder {
   uint64_t begin(const Operation& operation, bool sends, uint64_t elements, int64_t start_ns);
   // The algorithm that was chosen, and the rank that is waited for; none and -1: no news.
   void update(uint64_t ticket, Algorithm algorithm, int waits_for);
-  // algorithm: as in update().
-  void end(uint64_t ticket, cc_result result, int64_t end_ns, Algorithm algorithm = Algorithm::none);
+  // algorithm: as in update(). way: of an operation on device memory, its name; else null.
+  void end(uint64_t ticket, cc_result result, int64_t end_ns, Algorithm algorithm = Algorithm::none,
+           const char* way = nullptr);
   // Of a receive from any rank, once its sender is known.
   void set_source(uint64_t ticket, int rank);
 

@@ -20,6 +20,7 @@ CaseTable case_table() {
       {"cuda-tuning", cuda_tuning},
       {"describe", describe},
       {"desync", desync},
+      {"device-memory", device_memory},
       {"endurance", endurance},
       {"failures", failures},
       {"fuzz", fuzz},

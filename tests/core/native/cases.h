@@ -49,6 +49,7 @@ void topk_ranks();
 void tuner();
 void tuner_cache();
 void describe();
+void device_memory();
 void tuner_comm();
 void memory();
 void packing();

@@ -15,7 +15,8 @@ namespace {
 cc_description described(cc_comm* comm, cc_operation operation, size_t count, cc_dtype dtype = CC_FLOAT32) {
   cc_description description{};
   description.size = sizeof description;
-  EXPECT(cc_describe(comm, operation, count, dtype, &description) == CC_SUCCESS, cc_last_error(nullptr));
+  EXPECT(cc_describe(comm, operation, count, dtype, CC_MEMORY_HOST, &description) == CC_SUCCESS,
+         cc_last_error(nullptr));
   return description;
 }
 
@@ -91,6 +92,7 @@ void reasons_are_told_apart() {
     EXPECT(now.reason == CC_REASON_FORCED && now.algorithm == std::string("halving"), now.algorithm);
     const cc_limits limits = limits_of(comm);
     EXPECT(limits.least_2d_bytes > limits.most_2d_bytes, "2d is not taken beside what is forced");
+    for (const int64_t least : limits.least_device_2d_bytes) EXPECT(least == INT64_MAX, "one node: ", least);
   });
 }
 
@@ -101,6 +103,8 @@ void limits_are_those_of_rank_0() {
     const cc_limits limits = limits_of(comm);
     EXPECT(limits.timeout_ms == 12345, limits.timeout_ms);
     EXPECT(limits.least_2d_bytes == 65536 && limits.most_2d_bytes == INT64_MAX, limits.least_2d_bytes);
+    const int64_t* const device = limits.least_device_2d_bytes;
+    EXPECT(device[0] == 262144 && device[1] == 4194304 && device[2] == 262144 && device[3] == INT64_MAX, device[0]);
     EXPECT(described(comm, CC_OPERATION_ALL_REDUCE, 65536).algorithm == std::string("2d"), "above the limit");
     EXPECT(described(comm, CC_OPERATION_ALL_REDUCE, 65536).transport == std::string("shm+tcp"), "both");
   });
@@ -152,12 +156,17 @@ void wrong_arguments_are_refused() {
     };
     refuses(cc_get_limits(comm, &limits), "cc_limits.size is not set");
     refuses(cc_get_limits(nullptr, &limits), "an argument is null");
-    refuses(cc_describe(comm, CC_OPERATION_ALL_REDUCE, 1, CC_FLOAT32, &description), "cc_description.size is not set");
+    refuses(cc_describe(comm, CC_OPERATION_ALL_REDUCE, 1, CC_FLOAT32, CC_MEMORY_AUTO, &description),
+            "cc_description.size is not set");
     description.size = sizeof description;
-    refuses(cc_describe(comm, CC_OPERATION_SEND, 1, CC_FLOAT32, &description), "has no algorithm to choose");
-    refuses(cc_describe(comm, static_cast<cc_operation>(77), 1, CC_FLOAT32, &description), "is not a collective");
-    refuses(cc_describe(comm, CC_OPERATION_ALL_REDUCE, 1, static_cast<cc_dtype>(99), &description), "unknown dtype");
-    refuses(cc_describe(comm, CC_OPERATION_ALL_REDUCE, SIZE_MAX, CC_FLOAT32, &description), "count is too large");
+    refuses(cc_describe(comm, CC_OPERATION_SEND, 1, CC_FLOAT32, CC_MEMORY_AUTO, &description),
+            "has no algorithm to choose");
+    refuses(cc_describe(comm, static_cast<cc_operation>(77), 1, CC_FLOAT32, CC_MEMORY_AUTO, &description),
+            "is not a collective");
+    refuses(cc_describe(comm, CC_OPERATION_ALL_REDUCE, 1, static_cast<cc_dtype>(99), CC_MEMORY_AUTO, &description),
+            "unknown dtype");
+    refuses(cc_describe(comm, CC_OPERATION_ALL_REDUCE, SIZE_MAX, CC_FLOAT32, CC_MEMORY_AUTO, &description),
+            "count is too large");
     refuses(cc_get_settings(comm, nullptr, sizeof(cc_setting), nullptr), "count is null");
     EXPECT(described(comm, CC_OPERATION_ALL_REDUCE, 5).transport == std::string("self"), "one rank");
   });

@@ -216,7 +216,7 @@ void a_late_transfer(int transferring) {
       if (waiting) EXPECT(cc_comm_get_async_error(waiting, &state) == CC_SUCCESS, "async error");
     }
     float data[6] = {};
-    const cc_op_options soon{sizeof soon, 500, 0, 0};
+    const cc_op_options soon{sizeof soon, 500, 0, 0, nullptr};
     const cc_result result =
         rank == transferring ? cc_recv(data, 6, CC_FLOAT32, 1 - rank, comm, &soon) : await_broadcast(1 - rank, comm);
     const std::string text = last_error(comm);

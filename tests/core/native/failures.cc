@@ -68,7 +68,7 @@ void abort_ends_the_operation_everywhere(const std::string& layout) {
 void the_deadline_names_who_is_late(const std::string& layout) {
   Meeting meeting(2);
   run_ranks(2, layout_named(layout), [&](int rank, cc_comm* comm) {
-    cc_op_options options{sizeof options, 300, 0, 0};
+    cc_op_options options{sizeof options, 300, 0, 0, nullptr};
     if (rank == 0) {
       const auto start = Clock::now();
       EXPECT(reduce(comm, 1000, &options) == CC_ERROR_TIMEOUT, last_error(comm));

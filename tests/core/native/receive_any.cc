@@ -16,12 +16,12 @@ namespace {
 constexpr size_t kLarge = (size_t{1} << 20) + 5;
 
 cc_result send(const void* data, size_t count, int peer, int tag, cc_comm* comm, cc_dtype dtype = CC_INT32) {
-  const cc_op_options options{sizeof options, 0, tag, 0};
+  const cc_op_options options{sizeof options, 0, tag, 0, nullptr};
   return cc_send(data, count, dtype, peer, comm, &options);
 }
 
 cc_result receive(void* data, size_t count, int* source, int tag, cc_comm* comm, int64_t timeout_ms = 0) {
-  const cc_op_options options{sizeof options, timeout_ms, tag, 0};
+  const cc_op_options options{sizeof options, timeout_ms, tag, 0, nullptr};
   return cc_recv_any(data, count, CC_INT32, source, comm, &options);
 }
 
@@ -99,7 +99,7 @@ void in_a_group(const std::string& layout, int nranks) {
     std::vector<Data> in(ranks, Data(kLarge, 0xa5));
     std::vector<int> sources(ranks, -1);
     std::vector<int> marks(ranks, -1);
-    const cc_op_options big{sizeof big, 0, 1, 0};
+    const cc_op_options big{sizeof big, 0, 1, 0, nullptr};
     EXPECT(cc_group_start(comm) == CC_SUCCESS, last_error(comm));
     for (size_t i = 0; i < ranks; ++i) {
       EXPECT(cc_recv_any(in[i].data(), kLarge, CC_UINT8, &sources[i], comm, &big) == CC_SUCCESS, "recv_any");

@@ -47,7 +47,7 @@ void what_was_called_is_counted(const std::string& layout) {
   run_ranks(2, layout_named(layout), [&](int rank, cc_comm* comm) {
     for (size_t i = 0; i < 70; ++i) EXPECT(reduce(comm, 100 + i) == CC_SUCCESS, last_error(comm));
     int value = rank;
-    const cc_op_options tagged{sizeof tagged, 0, 9, 0};
+    const cc_op_options tagged{sizeof tagged, 0, 9, 0, nullptr};
     int source = -1;
     if (rank == 0) EXPECT(cc_send(&value, 1, CC_INT32, 1, comm, &tagged) == CC_SUCCESS, last_error(comm));
     if (rank == 1) EXPECT(cc_recv_any(&value, 1, CC_INT32, &source, comm, &tagged) == CC_SUCCESS, last_error(comm));

@@ -189,7 +189,7 @@ void a_late_rank_is_named() {
     cc_mem_handle handle = 0;
     done(cc_mem_alloc(memory, 70000));
     done(cc_mem_register(comm, *memory, 70000, &handle, nullptr, nullptr));
-    cc_op_options options{sizeof options, 300, 0, 0};
+    cc_op_options options{sizeof options, 300, 0, 0, nullptr};
     if (rank == 0) {
       const cc_result result = cc_all_reduce(*memory, *memory, 70000, CC_INT8, CC_SUM, comm, &options);
       EXPECT(result == CC_ERROR_TIMEOUT && contains(last_error(comm), "data from rank 1"), last_error(comm));

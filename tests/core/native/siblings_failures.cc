@@ -95,7 +95,7 @@ void a_rank_is_missing(const Collective& collective, const std::string& what, si
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       if (aborts) cc_comm_abort(comm);
     } else {
-      const cc_op_options options{sizeof options, aborts ? 30000 : 250, 0, 0};
+      const cc_op_options options{sizeof options, aborts ? 30000 : 250, 0, 0, nullptr};
       const auto start = std::chrono::steady_clock::now();
       const cc_result result = call(&options);
       EXPECT(seconds_since(start) < 15, what, " took ", seconds_since(start), " s");

@@ -161,13 +161,13 @@ void differences_are_named(const std::string& layout) {
   static unsigned char data[64] = {};
   const auto send = [](size_t count, cc_dtype dtype, int tag) {
     return [=](cc_comm* comm) {
-      const cc_op_options options{sizeof options, 0, tag, 0};
+      const cc_op_options options{sizeof options, 0, tag, 0, nullptr};
       return cc_send(data, count, dtype, 1, comm, &options);
     };
   };
   const auto recv = [](size_t count, cc_dtype dtype, int tag) {
     return [=](cc_comm* comm) {
-      const cc_op_options options{sizeof options, 0, tag, 0};
+      const cc_op_options options{sizeof options, 0, tag, 0, nullptr};
       static thread_local unsigned char into[64];
       return cc_recv(into, count, dtype, 0, comm, &options);
     };
@@ -185,7 +185,7 @@ void failures_end_it(const std::string& layout) {
   Meeting meeting(2);
   run_ranks(2, layout_named(layout), [&](int rank, cc_comm* comm) {
     if (rank == 0) {
-      const cc_op_options options{sizeof options, 200, 0, 0};
+      const cc_op_options options{sizeof options, 200, 0, 0, nullptr};
       unsigned char byte = 0;
       EXPECT(cc_recv(&byte, 1, CC_UINT8, 1, comm, &options) == CC_ERROR_TIMEOUT, last_error(comm));
       EXPECT(contains(last_error(comm), "it waits for data from rank 1"), last_error(comm));

@@ -18,7 +18,6 @@ import collective_core.torch_backend  # registers ccore
 import torch
 import torch.distributed as dist
 from collective_core.enums import CudaPath
-from collective_core.torch.between_nodes import LEAST_BYTES
 from collective_core.torch.tensors import for_reduction
 
 Op = dist.ReduceOp
@@ -122,7 +121,8 @@ print(described["between_nodes"], flush=True)
 if where == "gpus":
     assert described["between_nodes"].startswith("on the GPUs, inside nodes by "), described
     names = described["between_nodes"].removeprefix("on the GPUs, inside nodes by ").split(" and ")
-    least = max(LEAST_BYTES[CudaPath[name.upper()]] for name in names)
+    limits = collective_core.torch._own(None)._communicator.limits()
+    least = max(limits.least_device_2d_bytes[CudaPath[name.upper()]] for name in names)
 else:
     assert described["between_nodes"].startswith("on the CPUs: "), described
     least = 4 * MIB

@@ -1,8 +1,5 @@
 #include "nodes/nodes.h"
 
-#include <sched.h>
-#include <time.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -15,13 +12,6 @@ namespace {
 
 constexpr size_t kMostSelected = 0x7fffffff;
 constexpr int64_t kGoodbyeMs = 2000;
-constexpr int64_t kLookNs = 1000000;    // a wait of this length is spent looking; later the thread sleeps
-
-int64_t now_ns() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
-}
 
 cc_op_options options_of(int64_t timeout_ms) {
   cc_op_options options{};
@@ -84,23 +74,8 @@ void Nodes::guarded(const Call& call, Body body) {
 }
 
 void Nodes::await(const Event& event, int64_t timeout_ms) const {
-  const int64_t begin = now_ns(), limit = (timeout_ms > 0 ? timeout_ms : default_timeout_ms_) * 1000000;
-  while (!event.has_passed()) {
-    const int64_t waited = now_ns() - begin;
-    inside_.check();
-    if (waited > limit) {
-      throw Error(CC_ERROR_TIMEOUT, "the GPU did not finish what was queued before a copy to the host within " +
-                                        std::to_string(limit / 1000000) +
-                                        " ms; look for a kernel that hangs, or raise the timeout");
-    }
-    if (waited < kLookNs) {
-      sched_yield();
-    } else {
-      const timespec moment{0, 50000};
-      nanosleep(&moment, nullptr);
-    }
-  }
-  inside_.check();
+  nodes::await(event, timeout_ms > 0 ? timeout_ms : default_timeout_ms_, "what was queued before a copy to the host",
+               [this] { inside_.check(); });
 }
 
 // What this rank's rail reduces of a chunk, in host memory.

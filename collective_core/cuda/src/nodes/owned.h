@@ -2,8 +2,13 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
+#include <sched.h>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "error.h"
@@ -20,6 +25,7 @@ class Event {
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "recording an event"); }
   // Work that is queued on the stream from now on begins after what was recorded; at once, if nothing was.
   void hold_back(cudaStream_t stream) const { check(cudaStreamWaitEvent(stream, event_, 0), "ordering streams"); }
+  cudaEvent_t get() const { return event_; }
   bool has_passed() const {
     const cudaError_t code = cudaEventQuery(event_);
     if (code == cudaErrorNotReady) return false;
@@ -30,6 +36,29 @@ class Event {
  private:
   cudaEvent_t event_ = nullptr;
 };
+
+constexpr int64_t kLookNs = 1000000;  // a wait of this length is spent looking; later the thread sleeps
+
+// Returns when the event has passed; `check_others` may throw meanwhile. what: what the GPU has to finish, for the error.
+template <typename Check>
+void await(const Event& event, int64_t limit_ms, const char* what, Check check_others) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!event.has_passed()) {
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    check_others();
+    if (std::chrono::duration_cast<std::chrono::milliseconds>(waited).count() > limit_ms) {
+      throw Error(CC_ERROR_TIMEOUT, std::string("the GPU did not finish ") + what + " within " +
+                                        std::to_string(limit_ms) +
+                                        " ms; look for a kernel that hangs, or raise the timeout");
+    }
+    if (waited < std::chrono::nanoseconds(kLookNs)) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+  check_others();
+}
 
 class Stream {
  public:

@@ -34,7 +34,6 @@ from collective_core.enums import CudaPath
 from collective_core.errors import CollectiveCoreError, Result
 from collective_core.handle import milliseconds
 from collective_core.topk import Residual, ResidualState, Topk
-from collective_core.torch.between_nodes import is_chosen, is_possible
 from collective_core.torch.cuda import await_end
 from collective_core.torch.cuda_library import LIBRARY_NAME, check, declared
 from collective_core.torch.cuda_work import GRACE_S
@@ -126,8 +125,7 @@ class CudaNodes:
         # Whether all ranks request it for all_reduce; None before they have exchanged this.
         self._requested: bool | None = None
         self._paths: list[CudaPath] = []  # between the ranks of each rank's node
-        sizes = {peer.node: peer.local_size for peer in map(communicator.peer, range(communicator.size))}
-        self._ranks_of_nodes = list(sizes.values())
+        self._node_count = len({communicator.peer(rank).node for rank in range(communicator.size)})
         self._limits = communicator.limits()
         self.device: torch.device | None = None
         self.calls = CallCounts()
@@ -136,10 +134,10 @@ class CudaNodes:
         """Return whether `all_reduce` is the way of a tensor; at the first one that may be, the ranks meet."""
         size_bytes = _bytes_of(tensor)
         return (
-            is_possible(size_bytes, self._ranks_of_nodes, self._limits)
+            self._limits.allow_device_2d(size_bytes)
             and self._is_requested()
             and self._is_ready(tensor.device)
-            and is_chosen(size_bytes, self._ranks_of_nodes, self._limits, self._paths)
+            and self._limits.allow_device_2d(size_bytes, self._paths)
         )
 
     def topk_all_reduce(
@@ -198,7 +196,7 @@ class CudaNodes:
 
     def describe(self) -> str:
         """Return the way of CUDA tensors between nodes in one line."""
-        if len(self._ranks_of_nodes) == 1:
+        if self._node_count == 1:
             return "one node"
         if self.device is None and self._requested is False:
             return "on the CPUs: CCORE_CUDA_PATH is not set on all ranks; auto lets the GPUs take part"
