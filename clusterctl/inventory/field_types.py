@@ -195,5 +195,15 @@ PipRequirement = Annotated[
     ),
 ]
 IndexUrl = Annotated[str, StringConstraints(pattern=r"^https?://[A-Za-z0-9._~:/\[\]%+-]+$", max_length=1000)]
+GitSource = Annotated[
+    str,
+    # Without user and password, which would be in command lines; a reference never begins with a dash.
+    StringConstraints(
+        pattern=r"^(https://[A-Za-z0-9._~:/\[\]%+-]+|ssh://[A-Za-z0-9._~:/@\[\]%+-]+|/[A-Za-z0-9._/+-]+)"
+        r"#[A-Za-z0-9][A-Za-z0-9._/+-]*$",
+        max_length=1000,
+    ),
+]
+"""``URL#REFERENCE``: a git repository, and a tag, branch or commit."""
 NumberText = Annotated[str, WithJsonSchema({"type": ["string", "number"]})]
 """A text that is usually a number; unquoted numbers are kept as written."""

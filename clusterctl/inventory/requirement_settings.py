@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from clusterctl.inventory.field_types import (
     Address,
     FilePath,
+    GitSource,
     IndexUrl,
     NodeName,
     NumberText,
@@ -40,6 +41,8 @@ class PeermemSettings(Model):
     """The required mechanism; ``auto``: any that works; ``none``: not applicable."""
     source: str | None = None
     """Directory or tarball on this machine with the source of an out-of-tree module, for ``nv_peer_mem``."""
+    git: GitSource | None = None
+    """Git repository and tag, branch or commit (``URL#REF``) from which nodes fetch it, unless ``source`` is set."""
     module: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")] = "nv_peer_mem"
     """The name of the module that this source builds."""
 

@@ -114,7 +114,7 @@ def _placed(case, **differing):
 @pytest.mark.parametrize(
     ("path", "row"), ROWS, ids=["/".join(filter(None, (p.parent.name, p.stem, row))) for p, row in ROWS]
 )
-def test_case(path, row):
+def test_case(path, row=None):
     case = resources.table(path)
     of_row = (case.pop("rows", None) or {}).get(row) or {}
     if row is not None:

@@ -12,7 +12,7 @@ from clusterctl.text.secret.scrub import scrubbed
 
 TOOLS = (
     *("apt-get", "dnf", "yum", "zypper", "dpkg-query", "rpm", "sudo", "systemctl", "curl"),
-    *("setpci", "lspci", "modprobe", "modinfo", "depmod", "dkms", "gcc", "g++", "make", "cpupower"),
+    *("setpci", "lspci", "modprobe", "modinfo", "depmod", "dkms", "gcc", "g++", "make", "git", "cpupower"),
     *("docker", "podman", "nvidia-smi", "nvidia-ctk", "nvidia-cdi-hook", "nv-fabricmanager"),
     *("nvidia-container-runtime-hook", "nvidia-persistenced", "nvidia-imex", "gpg"),
     *("ibv_devices", "ibv_devinfo", "ibstat", "ib_write_bw", "rdma", "ip", "ethtool", "mst"),

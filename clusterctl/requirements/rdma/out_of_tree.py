@@ -6,10 +6,12 @@ import shlex
 from typing import TYPE_CHECKING
 
 from clusterctl.requirements.packages import kernel_headers, manager
+from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import Command, InstallPackages, LoadModule, PutTree, Step, WriteFile
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.inventory.requirement_settings import PeermemSettings
 
 
 def load_at_boot(module: str) -> WriteFile:
@@ -35,9 +37,16 @@ def load_after_ofed(facts: NodeFacts, module: str) -> tuple[WriteFile, ...]:
     return (WriteFile(f"Load {module} after openibd as well", path, text),)
 
 
-def missing_tools(facts: NodeFacts) -> tuple[str, ...]:
-    """Return what a build needs and the node lacks: ``make``, ``gcc``, the running kernel's ``headers``."""
-    tools = tuple(tool for tool in ("make", "gcc") if facts.software.tool(tool) is None)
+def missing_tools(facts: NodeFacts, settings: PeermemSettings) -> tuple[str, ...]:
+    """Return what a build needs and the node lacks: ``make``, ``gcc``, the running kernel's ``headers``.
+
+    A source that is fetched needs ``git`` and, where the node's repositories have it, ``dkms``.
+    """
+    wanted = ("make", "gcc")
+    if settings.source is None:
+        has_dkms = manager(facts) == "apt" or facts.software.has_repository("epel")
+        wanted += ("git", *(("dkms",) if has_dkms else ()))
+    tools = tuple(tool for tool in wanted if facts.software.tool(tool) is None)
     return tools if facts.modules.headers.value is not None else (*tools, "headers")
 
 
@@ -50,7 +59,23 @@ def packages_for(facts: NodeFacts, missing: tuple[str, ...]) -> InstallPackages 
     return InstallPackages(f"Install {' '.join(names)}", found, names)
 
 
-def build_and_install(module: str, source: str, kernel: str) -> tuple[Step, ...]:
+def bring(module: str, settings: PeermemSettings, tree: str) -> Step:
+    """Return the step that brings the source to a directory: from the controller, or by git on the node."""
+    if settings.source is not None:
+        return PutTree(f"Copy the source of {module} to {tree}", settings.source, tree)
+    assert settings.git is not None, "the inventory names a source"
+    url, _, reference = settings.git.rpartition("#")
+    script, words = render("apply", "fetch-source.sh"), (url, reference, tree)
+    return Command(
+        f"Fetch {reference} of {url} to {tree}",
+        ("sh", "-c", script, "fetch-source", "fetch", *words),
+        undo=("rm", "-rf", tree),
+        guard=("sh", "-c", script, "fetch-source", "check", *words),
+        timeout_s=600.0,
+    )
+
+
+def build_and_install(module: str, settings: PeermemSettings, kernel: str) -> tuple[Step, ...]:
     """Return the steps that build a source tree and install its module for one kernel.
 
     The tree's Makefile must build ``<module>.ko`` with ``make`` for the kernel named by KVER and KDIR, like
@@ -71,7 +96,7 @@ def build_and_install(module: str, source: str, kernel: str) -> tuple[Step, ...]
     )
     compare = f'cmp -s "$({find})" {shlex.quote(installed)} && modprobe -n -q {module}'
     return (
-        PutTree(f"Copy the source of {module} to {tree}", source, tree),
+        bring(module, settings, tree),
         Command(f"Build {module} for kernel {kernel}", make, None, timeout_s=1500),
         Command(
             f"Install {module} as {installed}",
@@ -98,14 +123,14 @@ def _dkms_conf(name: str, module: str) -> str:
     )
 
 
-def build_by_dkms(module: str, source: str, kernel: str) -> tuple[Step, ...]:
+def build_by_dkms(module: str, settings: PeermemSettings, kernel: str) -> tuple[Step, ...]:
     """Return the steps that add a source tree to DKMS, which builds it now and for each later kernel."""
     name = f"clusterctl-{module}"
     tree = f"/usr/src/{name}-{DKMS_VERSION}"
     which = ("-m", name, "-v", DKMS_VERSION)
     status = shlex.join(("dkms", "status", *which))
     return (
-        PutTree(f"Copy the source of {module} to {tree}", source, tree),
+        bring(module, settings, tree),
         WriteFile(f"Write the DKMS configuration of {module}", f"{tree}/dkms.conf", _dkms_conf(name, module)),
         Command(
             f"Add {module} to DKMS",

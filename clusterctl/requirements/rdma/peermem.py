@@ -49,7 +49,7 @@ ABOUT = About(
         "with GPUDirect RDMA a NIC reads and writes GPU memory directly; if one node lacks it, all nodes "
         "run at a fraction of their rate without an error"
     ),
-    bootstrap="loads the module now and at boot; builds a module from `peermem.source`, with DKMS if present",
+    bootstrap="loads the module now and at boot; builds a module from `peermem.source` or `.git`, with DKMS if present",
     undo=(
         "restores which modules are loaded, and removes the modules, files and packages that bootstrap added"
     ),
@@ -145,19 +145,19 @@ def _built(facts: NodeFacts, node: Node) -> Decision:
     load = (out_of_tree.load(module), *_at_boot(facts, module))
     if facts.modules.is_installed(module):
         return Decision(NAME, Status.UNMET, f"{module} is installed but not loaded", steps=load)
-    if settings.source is None:
+    if settings.source is None and settings.git is None:
         reason = (
             f"{module} is not installed, and the inventory does not name a source to build it from: "
-            "set requirements.peermem.source"
+            "set requirements.peermem.source or .git"
         )
         return Decision(NAME, Status.UNMET, reason)
     kernel = facts.system.kernel.value
     if kernel is None:
         return Decision(NAME, Status.UNKNOWN, because("the kernel version", facts.system.kernel))
-    missing = out_of_tree.missing_tools(facts)
-    by_dkms = facts.software.tool("dkms") is not None
+    missing = out_of_tree.missing_tools(facts, settings)
+    by_dkms = facts.software.tool("dkms") is not None or "dkms" in missing
     make = out_of_tree.build_by_dkms if by_dkms else out_of_tree.build_and_install
-    build = make(module, settings.source, kernel)
+    build = make(module, settings, kernel)
     reason = f"{module} is not built for kernel {kernel}"
     if not missing:
         return Decision(NAME, Status.UNMET, reason, steps=(*build, *load))
@@ -226,7 +226,8 @@ def _automatic(facts: NodeFacts, node: Node) -> Decision:
     by_nvidia = _nvidia_peermem(facts)
     if by_nvidia.status is Status.MET or by_nvidia.steps:
         return replace(by_nvidia, reason=f"{by_nvidia.reason}. {why}")
-    if node.requirements.peermem.source is not None and facts.gpudirect.peer_memory_api.value is not False:
+    named = node.requirements.peermem.source or node.requirements.peermem.git
+    if named is not None and facts.gpudirect.peer_memory_api.value is not False:
         built = _built(facts, node)
         return replace(built, reason=f"{by_nvidia.reason}; {built.reason}. {why}")
     return Decision(NAME, Status.UNMET, f"{by_nvidia.reason}. {why}")
