@@ -14,13 +14,12 @@ from typing import Any, TypeVar
 from clusterctl.benchmarks import cpu_quota
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.cpu_quota import RankQuotas
-from clusterctl.benchmarks.locate_windows import LowWindow, low_windows
 from clusterctl.text.foreign import NotUnderstood, json_value, lines
 from clusterctl.text.visible import one_line_texts
 from clusterctl.workloads.locate import alone, cause
 from clusterctl.workloads.locate import ends as both_ends
 from clusterctl.workloads.locate import intermittent as intermittent_of
-from clusterctl.workloads.locate.alone import Alone
+from clusterctl.workloads.locate.alone import Alone, Window
 from clusterctl.workloads.locate.cause import Examined
 from clusterctl.workloads.locate.ends import Ends, EndsApart
 from clusterctl.workloads.locate.fleet import RankFleet
@@ -30,6 +29,40 @@ from clusterctl.workloads.locate.search import search
 from clusterctl.workloads.locate.verdict import LocateVerdict, SuspectState, Values
 from clusterctl.workloads.rank_values import DEVICE_CHARACTERS
 from clusterctl.workloads.records import MARK
+
+_LOW = 0.85
+"""A window below this share of the rank's best one is marked: clocks alone differ by a few percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class LowWindow:
+    """One window and measure, the ranks that were slow in it, and the lowest share of a rank's own best window.
+
+    A rank that is slow in all windows is the judge's (``workloads/locate/alone.py``). One that is slow in some of them
+    shared its device or was throttled meanwhile; its rates of the other windows are those that count.
+    """
+
+    window: int
+    measure: str
+    ranks: tuple[int, ...]
+    ratio: float
+
+
+def low_windows(windows: Sequence[Window]) -> tuple[LowWindow, ...]:
+    """Return the low windows in order; the first has number 1."""
+    best: Window = {}
+    for window in windows:
+        for key, rate in window.items():
+            best[key] = max(rate, best.get(key, 0.0))
+    found = []
+    for number, window in enumerate(windows, 1):
+        shares = {key: rate / best[key] for key, rate in window.items() if best[key] > 0}
+        low = {key: share for key, share in shares.items() if share < _LOW}
+        for measure in sorted({measure for measure, _ in low}):
+            of_measure = {rank: share for (one, rank), share in low.items() if one == measure}
+            found.append(LowWindow(number, measure, tuple(sorted(of_measure)), min(of_measure.values())))
+    return tuple(found)
+
 
 SEED = 20260
 """A fixed seed: the same rates lead to the same rounds and verdict on every machine."""

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from clusterctl import log, resources
 from clusterctl.artifacts.dockerfile import ModuleEdit, Recipe, render, require_reference
 from clusterctl.documents.image import ImageLibrary
 from clusterctl.documents.kinds import Compatibility
 from clusterctl.errors import ImageError
-from clusterctl.images import base_image, bundle, compatibility, context, engine, gpu_code, packages
+from clusterctl.images import base_image, bundle, compatibility, engine, gpu_code, packages
 from clusterctl.images.base_image import BaseImage
 from clusterctl.images.compatibility import CompatibilityFinding
 from clusterctl.images.library import INSIDE, Library
@@ -228,7 +228,7 @@ def _run(
     texts = {script: (resources.text("templates", "docker", script), 0o755) for script in _SCRIPTS}
     with tempfile.TemporaryFile() as stream:
         with _room():
-            context.write(folder, {**texts, "Dockerfile": (dockerfile, 0o644)}, stream)
+            _write_context(folder, {**texts, "Dockerfile": (dockerfile, 0o644)}, stream)
         stream.seek(0)
         heard = image = step = ""
         for message in client.api.build(
@@ -318,3 +318,26 @@ def _require(tag: str, contents: Sequence[ContentEntry]) -> None:
     keys = [entry.name for entry in contents if entry.kind == "host-key"]
     if keys:
         raise ImageError(f"{tag} has baked-in SSH host keys: {', '.join(keys)}")
+
+
+def _write_context(folder: Path, texts: Mapping[str, tuple[str, int]], stream: IO[bytes]) -> None:
+    """Write every file below a directory, and ``texts`` (name to text and mode), to ``stream`` as a tar.
+
+    Times and owners are fixed, so that docker can reuse its cached layers.
+    """
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, (text, mode) in sorted(texts.items()):
+            data = text.encode()
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), mode
+            archive.addfile(member, io.BytesIO(data))
+        for path in sorted(folder.rglob("*")):
+            member = archive.gettarinfo(str(path), arcname=path.relative_to(folder).as_posix())
+            member.mtime, member.uid, member.gid, member.uname, member.gname = 0, 0, 0, "", ""
+            if member.isdir():
+                member.mode = 0o755
+            if member.isfile():
+                with path.open("rb") as source:
+                    archive.addfile(member, source)
+            else:
+                archive.addfile(member)

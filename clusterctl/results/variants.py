@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from clusterctl.benchmarks import energy
 from clusterctl.benchmarks.base import FaultKind
 from clusterctl.benchmarks.energy import GpuEnergy
+from clusterctl.benchmarks.key import configuration_key, library_version, mapping
 from clusterctl.benchmarks.perf_output import Half, Row
 from clusterctl.benchmarks.scaling import Point, between_nodes, efficiencies
 from clusterctl.documents.bench import (
@@ -25,7 +26,6 @@ from clusterctl.documents.evidence import Calls
 from clusterctl.documents.proof import HardwareHealth, VariantProof, health_of_all
 from clusterctl.launch.measured import Interleaved, Measured, Repeated
 from clusterctl.results import noise, proofs
-from clusterctl.results.keys import keys_of
 from clusterctl.trust import usage
 
 
@@ -151,7 +151,7 @@ def _variant(one: Repeated, first: VariantResult | None, in_graphs: frozenset[in
         points=_points(one.runs, first),
         energy=_energy(one.runs),
         walls=_walls(one.runs),
-        keys=keys_of(one.runs[0]) if one.runs[0].settings else {},
+        keys=_keys(one.runs[0]) if one.runs[0].settings else {},
         proof=_proof(one.runs[0], evidence, rows),
     )
 
@@ -337,3 +337,39 @@ def _relative(one: float | None, other: float | None) -> float | None:
 def _median(values: Sequence[float | None]) -> float | None:
     found = [value for value in values if value is not None]
     return proofs.rounded(statistics.median(found)) if found else None
+
+
+def _keys(measured: Measured) -> dict[str, dict[str, str]]:
+    """Return the key of every figure by its number of ranks (as text, because JSON keys are strings)."""
+    placed = {launch["np"]: launch["node_of_rank"] for launch in measured.launches}
+    return {
+        str(np): configuration_key(
+            benchmark=measured.request.benchmark,
+            np=np,
+            nodes=nodes,
+            library=measured.library,
+            library_version=library_version(measured.library, lines),
+            launcher=measured.launcher,
+            map_by=mapping(placed.get(np, ())),
+            hardware=measured.hardware,
+            settings=measured.settings,
+        )
+        for np, nodes, lines in _keyed(measured)
+    }
+
+
+def _keyed(measured: Measured) -> Iterable[tuple[int, int, tuple[str, ...]]]:
+    if measured.sweep is not None:
+        ranks = measured.sweep.ranks
+        if not measured.sweep.rows:
+            return  # a failed run has no figure
+        # Nodes in containers may share a host name, so the nodes are counted by the launch's placement.
+        placed = [len(launch["placements"]) for launch in measured.launches]
+        yield len(ranks), max(placed, default=len({rank.host for rank in ranks})), measured.sweep.libraries
+        return
+    # A point with one rank uses no library, but belongs to the same curve.
+    lines = tuple(line for entry in measured.points for line in entry.run.libraries)
+    for entry in measured.points:
+        yield entry.point.np, entry.point.nodes, lines
+    for wall in measured.walls if not measured.points else ():
+        yield wall.np, wall.nodes, ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from clusterctl.benchmarks.key import ABSENT, FIELDS
 from clusterctl.documents.measured_runs import StoredRun
 from clusterctl.report.figures import Chart
 from clusterctl.report.line import Tone
@@ -14,7 +15,7 @@ from clusterctl.results.comparison import Comparison, Figure
 from clusterctl.results.noise import FLOOR
 from clusterctl.results.record import Record
 from clusterctl.text.wording import counted
-from clusterctl.views import bounds, charts, configuration, heat_map, words
+from clusterctl.views import bounds, charts, heat_map, words
 
 
 def view(found: Comparison, records: Sequence[Record]) -> View:
@@ -42,7 +43,7 @@ def view(found: Comparison, records: Sequence[Record]) -> View:
         Block("", charts=tuple(_charts(found, records)), on_terminal=False),
         Block(title, tables=(_figures(found, unit, title),), after=tuple(filter(None, after))),
         *(one for one in heats if one is not None),
-        Block("Configuration", tables=(configuration.table(records, found.letters),), on_terminal=False),
+        Block("Configuration", tables=(_configuration(records, found.letters),), on_terminal=False),
     )  # fmt: skip
     benchmarks = dict.fromkeys(run.benchmark for run in found.runs)
     return View(
@@ -176,3 +177,17 @@ def _once(found: Comparison) -> str:
         f"{' and '.join(found.once)} {were}, so a difference may be noise. To tell them apart: bench --repeats 5, "
         "or bench --compare, which interleaves the variants."
     )
+
+
+def _configuration(records: Sequence[Record], letters: Sequence[str]) -> Table:
+    """Return the fields that have a value in at least one run, in the order of a key; differences stand out."""
+    keys = [record.summary.key or {} for record in records]
+    found = {field: [str(key.get(field, ABSENT)) for key in keys] for field in FIELDS}
+    found["library versions"] = ["; ".join(record.summary.versions) or ABSENT for record in records]
+    found["clusterctl"] = [record.summary.clusterctl_version or ABSENT for record in records]
+    rows = tuple(
+        (Cell(field), *(Cell(one, Tone.OPEN if len(set(values)) > 1 else Tone.PLAIN) for one in values))
+        for field, values in found.items()
+        if set(values) != {ABSENT}
+    )
+    return Table(tuple(map(Head, ("field", *letters))), rows, style="plain", title="Configuration")

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from clusterctl.benchmarks.locate_windows import low_windows
+from clusterctl.benchmarks.locate import low_windows
 from clusterctl.workloads.locate.alone import WINDOWS, Window
 from clusterctl.workloads.records import MARK
 

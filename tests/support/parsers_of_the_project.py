@@ -24,7 +24,7 @@ from clusterctl.acceptance.outputs import records as device_records
 from clusterctl.apply import present, records
 from clusterctl.benchmarks import locate, neighbours, perf_output, training
 from clusterctl.benchmarks.live_output import LiveOutput
-from clusterctl.benchmarks.without_nccl_log import without_log
+from clusterctl.benchmarks.perf_output import without_log
 from clusterctl.cli import draining
 from clusterctl.containers import found as container_found
 from clusterctl.errors import ClusterctlError
@@ -38,7 +38,7 @@ from clusterctl.facts.subjects.clock import ClockExchange
 from clusterctl.images import on_node, prove
 from clusterctl.images.distribution import relay
 from clusterctl.inventory import interfaces, yaml_source
-from clusterctl.inventory.imports import kinds, spreadsheet
+from clusterctl.inventory.imports import kinds
 from clusterctl.inventory.imports.found import Source
 from clusterctl.inventory.model import Node
 from clusterctl.launch import leftovers, nccl_dumps, notices, pairs_apart, processes, readiness
@@ -208,7 +208,7 @@ def _noticed(text: str) -> None:
 def _imported(name: str, kind: kinds.Kind) -> Callable[[str], object]:
     def run(text: str) -> None:
         source = Source(name, text)
-        spreadsheet.problem(text)
+        kinds.table_problem(text)
         kinds.detect(source)
         kinds.read(source, kind)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from clusterctl.errors import InventoryError
+from clusterctl.inventory.field_types import is_address
 from clusterctl.inventory.imports import (
     ansible,
     ansible_ini,
@@ -14,10 +15,9 @@ from clusterctl.inventory.imports import (
     hostfile,
     hosts_file,
     slurm,
-    spreadsheet,
     ssh_config,
 )
-from clusterctl.inventory.imports.found import ImportedInventory, Source, numbered_lines
+from clusterctl.inventory.imports.found import ImportedInventory, Source, numbered_lines, split_outside
 
 
 class Kind(str, Enum):
@@ -63,7 +63,7 @@ def _refuse_known(source: Source) -> None:
         )
     lines = [content for line in source.text.splitlines() if (content := line.partition("#")[0].strip())]
     attributes = [_GENDERS.fullmatch(line) for line in lines]
-    slots = hostfile.looks_like(source.text) or spreadsheet.problem(source.text)
+    slots = hostfile.looks_like(source.text) or table_problem(source.text)
     if lines and not slots and all(attributes) and any("," in line.split()[1] for line in lines):
         raise InventoryError(
             f"{source.name} is a genders file, which cannot be imported",
@@ -101,7 +101,7 @@ def detect(source: Source) -> Kind:
     _refuse_known(source)
     if ansible_ini.looks_like(source.text) or ansible.looks_like_yaml(source.text):
         return Kind.ansible
-    table = spreadsheet.problem(source.text)
+    table = table_problem(source.text)
     if table is not None:
         raise InventoryError(
             f"{source.name}:{table}",
@@ -151,3 +151,34 @@ def read(source: Source, kind: Kind) -> ImportedInventory:
             hint=f"select the format with --from {_CHOICES}",
         )
     return found
+
+
+_BETWEEN = re.compile(r"[\s,;|]+")
+_WHO = re.compile(
+    r"(?:host|node|server|machine|inventory)?[_-]?(?:name|host|node|server|machine)s?"
+    r"|(?:host|node|ip|ipv4|ipv6)?[_-]?(?:address|addr|ip)(?:es)?|ipv4|ipv6|fqdn|dns",
+    re.IGNORECASE,
+)
+_WHAT = re.compile(r"gpus?|slots?|cpus?|user|username|port|rack|role|group", re.IGNORECASE)
+
+
+def table_problem(text: str) -> str | None:
+    """Return the line and reason if the text is a table of a spreadsheet; None for names, expressions and hostfiles.
+
+    Its words look like names of nodes, but it is not an inventory of any tool.
+    """
+    lines = [(number, raw.partition("#")[0].strip()) for number, raw in enumerate(text.splitlines(), start=1)]
+    lines = [(number, line) for number, line in lines if line]
+    if len(lines) > 1 and _is_heading(lines[0][1]):
+        return f"{lines[0][0]}: {lines[0][1][:60]!r} looks like the heading of a table"
+    for number, line in lines:
+        fields = [field.strip() for field in split_outside(line) if field.strip()]
+        addresses = sum(map(is_address, fields))
+        if len(fields) > 1 and (any(map(str.isdecimal, fields)) or 0 < addresses < len(fields)):
+            return f"{number}: {line[:60]!r} looks like fields of one node, not like names of several nodes"
+    return None
+
+
+def _is_heading(line: str) -> bool:
+    words = [word.strip("\"'") for word in _BETWEEN.split(line)]
+    return any(map(_WHO.fullmatch, words)) and all(_WHO.fullmatch(w) or _WHAT.fullmatch(w) for w in words)

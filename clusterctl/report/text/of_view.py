@@ -137,6 +137,7 @@ def _marked(row: str, cells: Sequence[Cell]) -> TonedLine:
     at, marks = 0, []
     for cell in cells if any(cell.tone for cell in cells) else ():
         text = _text(cell)
+        # Only blanks stand between two cells, so the next occurrence of a cell's text is its place.
         start = row.find(text, at)
         if start < 0:
             break

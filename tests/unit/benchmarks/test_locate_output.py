@@ -7,7 +7,7 @@ from locate_records import Ranks, record
 from simulated_pairs import SimulatedFleet
 
 from clusterctl.benchmarks import locate
-from clusterctl.benchmarks.locate_windows import LowWindow
+from clusterctl.benchmarks.locate import LowWindow
 from clusterctl.workloads.locate.verdict import SuspectState
 
 NAMES = ("gpu01", "gpu02", "gpu03", "gpu04", "gpu05", "gpu06")

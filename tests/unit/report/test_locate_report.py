@@ -9,8 +9,7 @@ import pytest
 from locate_documents import CRC, LINK, document, page, run_of, text
 
 from clusterctl.benchmarks.base import Fault, FaultKind
-from clusterctl.benchmarks.locate import Located, Unlike
-from clusterctl.benchmarks.locate_windows import LowWindow
+from clusterctl.benchmarks.locate import Located, LowWindow, Unlike
 from clusterctl.documents.locate import EndsDiffer, LocateStatus, SuspectStatus
 from clusterctl.results import locate as results
 from clusterctl.trust.dead_pairs import PairEnd, judge

@@ -10,7 +10,7 @@ import pytest
 from nccl_log_files import log_of
 
 from clusterctl.benchmarks import perf_output
-from clusterctl.benchmarks.without_nccl_log import without_log
+from clusterctl.benchmarks.perf_output import without_log
 from clusterctl.trust import nccl_log, nccl_transport
 from clusterctl.trust.nccl_log import LogReader
 from clusterctl.trust.nccl_log_model import ProcessLog
