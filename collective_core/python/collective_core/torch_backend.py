@@ -106,6 +106,7 @@ class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):
 
 def create_process_group(store: Any, rank: int, size: int, timeout: timedelta) -> CcoreProcessGroup:
     """Make the group; torch calls it with the group's own part of the store. Rank 0's id travels through it."""
+    _shut_down_when_destroyed()
     seconds = timeout.total_seconds()
     if rank == 0:
         unique_id = get_unique_id()
@@ -123,6 +124,25 @@ def create_process_group(store: Any, rank: int, size: int, timeout: timedelta) -
     _announce(communicator)
     affinity.bind_ranks(communicator)
     return CcoreProcessGroup(communicator, store, timeout)
+
+
+def _shut_down_when_destroyed() -> None:
+    """Let destroy_process_group of torch 2.4 and 2.5 shut a group down; newer releases call shutdown() themselves.
+
+    A failed group that was destroyed would else end its process after the grace time, since no call raised its error.
+    """
+    torch_names: Any = vars(dist.distributed_c10d)
+    of_torch = torch_names.get("_shutdown_backend")
+    if of_torch is None or of_torch.__module__ == __name__:
+        return
+
+    def shut_down(group: Any) -> None:
+        if isinstance(group, CcoreProcessGroup):
+            group.shutdown()
+        else:
+            of_torch(group)
+
+    torch_names["_shutdown_backend"] = shut_down
 
 
 def _forget_id(store: Any) -> None:

@@ -33,7 +33,11 @@ if backend != "alone":
     data, target = data[rank::size], target[rank::size]
     if kind == "fsdp2":
         from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import fully_shard
+
+        try:
+            from torch.distributed.fsdp import fully_shard
+        except ImportError:  # up to torch 2.5
+            from torch.distributed._composable.fsdp import fully_shard
 
         mesh = init_device_mesh("cuda", (size,))
         for index in (0, 2):

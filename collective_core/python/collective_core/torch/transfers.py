@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 
@@ -100,8 +101,57 @@ class Transfer(Batch):
         return following
 
 
+class TransferList(WorkBase):
+    """Several transfers that are waited for as one."""
+
+    def __init__(self, works: Sequence[WorkBase]) -> None:
+        """Take the works of the transfers."""
+        super().__init__()
+        self._works = tuple(works)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Wait for each transfer, as its own work does; `timeout` is for each one."""
+        for work in self._works:
+            work.wait(timeout)
+        return True
+
+    def synchronize(self) -> None:
+        """As wait, without a timeout."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Return whether all transfers have ended."""
+        return all(work.is_completed() for work in self._works)
+
+    def is_success(self) -> bool:
+        """Return whether all transfers have ended without an error."""
+        return all(work.is_success() for work in self._works)
+
+    def result(self) -> list[torch.Tensor]:
+        """Return no tensors: the caller's own hold what was received."""
+        return []
+
+
 class Transfers(Operations):
     """Mixed into the process group."""
+
+    # Those called since _start_coalescing, which torch 2.4 calls for each list of transfers of CUDA tensors.
+    _listed: list[WorkBase] | None = None
+
+    def _start_coalescing(self, _device: torch.device) -> None:
+        """Begin a list of transfers. They are carried out as if they were called alone."""
+        self._expect_open("batch_isend_irecv")
+        self._listed = []
+
+    def _end_coalescing(self, _device: torch.device) -> TransferList:
+        """Return one work for all transfers since _start_coalescing."""
+        works, self._listed = self._listed or [], None
+        return TransferList(works)
+
+    def _as_listed(self, work: WorkBase) -> WorkBase:
+        if self._listed is not None:
+            self._listed.append(work)
+        return work
 
     def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int = 0) -> WorkBase:
         """Send a tensor to a rank. The tag does not change the order; a receiver on the host checks it."""
@@ -180,7 +230,7 @@ class Transfers(Operations):
             self._cuda.defer(work, move, tensor, dense, landed)
         finally:
             end_launch(span)
-        return work
+        return self._as_listed(work)
 
     def _landed(self, tensor: torch.Tensor, dense: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
         """Return what brings a received tensor home, on a CUDA device after what the caller's stream has queued."""
@@ -201,9 +251,9 @@ class Transfers(Operations):
         post: Callable[[], None],
         conclude: Callable[[], list[torch.Tensor]],
         source: Callable[[], int] | None = None,
-    ) -> CcoreWork:
+    ) -> WorkBase:
         name = f"{kind} {direction} on rank {self._communicator.rank}"
         self._expect_open(name)
         work = CcoreWork(name, begin_span(kind, [tensor]), source)
         self._worker.enqueue(Transfer(work, self._communicator, post, conclude))
-        return work
+        return self._as_listed(work)
