@@ -168,7 +168,7 @@ def run(arguments: argparse.Namespace, place: places.Place) -> int:
     mean = statistics.fmean(found.rates)
     spread = 1.96 * statistics.pstdev(found.rates)
     used.mechanisms = {**(together.uses if together is not None else {}), "cpu_binding": bound.cpus}
-    # Before steps that are no part of the training.
+    # Before the steps that do not belong to the training.
     digest, usage_report = trainer.digest(), used.report()
     # A compiled model would be compiled again for steps without an exchange.
     apart = None if arguments.compile else steps_apart(trainer, sizes.steps_per_window)
