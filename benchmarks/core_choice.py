@@ -3,11 +3,15 @@
 All variants are communicators of the same processes and take turns on the same buffers, so other load on the machine
 meets them alike. A ratio is the speed of the default over that of the forced algorithm: above 1 it is faster. Each rank
 is bound to a CPU of its own. Needs a C compiler; ``--library`` measures a build that is not installed.
+
+``--gbit 10`` puts the ranks on two emulated nodes, network namespaces with a shaped link, which needs root. The shaper
+lets bursts of 128 KiB pass, so smaller data is measured at the speed of the machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import math
 import os
@@ -15,7 +19,12 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
+import shaped_networks
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROGRAM = REPOSITORY / "benchmarks" / "programs" / "choice_ccore.c"
@@ -23,7 +32,7 @@ INCLUDE = REPOSITORY / "collective_core" / "include"
 GOAL = 0.91
 SLOTS_AND_KERNEL = ("oneshot", "cma")
 ALGORITHMS = {
-    "all_reduce": ("oneshot", "twoshot", "cma", "doubling", "ring", "halving", "direct"),
+    "all_reduce": ("oneshot", "twoshot", "cma", "doubling", "ring", "halving", "direct", "double_tree"),
     "broadcast": (*SLOTS_AND_KERNEL, "tree", "chain"),
     "reduce": ("oneshot", "twoshot", "cma", "tree", "chain"),
     "all_gather": (*SLOTS_AND_KERNEL, "ring"),
@@ -51,23 +60,41 @@ def compiled(library: Path, folder: Path) -> Path:
     return program
 
 
+@contextlib.contextmanager
+def places(options: argparse.Namespace) -> Iterator[tuple[tuple[str, ...], Mapping[str, str]]]:
+    """Give what starts the program where its ranks are to be, and their environment."""
+    given = {"RANKS": str(options.ranks), "CCORE_TRANSPORT": options.transport}
+    if options.gbit is None:
+        yield (), given
+        return
+    if (reason := shaped_networks.missing()) is not None:
+        raise SystemExit(f"--gbit: {reason}")
+    with shaped_networks.shaped_networks((options.gbit * 1000,)) as networks:
+        given |= {
+            "CCORE_TRANSPORT": "auto", "CCORE_INTRA_SIZE": str(options.ranks // 2), "CCORE_SOCKET_IFNAME": "=rail0",
+            "NETNS": f"/run/netns/{networks.names[1]}",
+        }  # fmt: skip
+        yield networks.inside(0), given
+
+
 def measured(
     program: Path, collective: str, options: argparse.Namespace, sizes: list[int]
 ) -> dict[int, dict[str, float]]:
     """Return microseconds by size and variant; the first variant is the default."""
-    forced = [
-        one for one in ALGORITHMS[collective] if options.transport == "shm" or one not in IN_SHARED_MEMORY
-    ]
+    shared = options.gbit is None and options.transport == "shm"
+    forced = [one for one in ALGORITHMS[collective] if shared or one not in IN_SHARED_MEMORY]
+    if options.gbit is not None and options.ranks > 2 and collective == "all_reduce":
+        forced.append("2d")
     variants = [("default", "-"), *((one, f"CCORE_ALGO={collective}:{one}") for one in forced)]
     if options.autotune:
         variants.append(("tuner", "CCORE_AUTOTUNE=1"))
     command = [str(program), collective, str(options.budget_ms), str(len(variants))]
     command += [word for variant in variants for word in variant]
-    environment = {**os.environ, "RANKS": str(options.ranks), "CCORE_TRANSPORT": options.transport}
-    done = subprocess.run(
-        [*command, *map(str, sizes)],
-        env=environment, stdout=subprocess.PIPE, text=True, timeout=DEADLINE_S, check=True,
-    )  # fmt: skip
+    with places(options) as (start, given):
+        done = subprocess.run(
+            [*start, *command, *map(str, sizes)],
+            env={**os.environ, **given}, stdout=subprocess.PIPE, text=True, timeout=DEADLINE_S, check=True,
+        )  # fmt: skip
     times: dict[int, dict[str, float]] = {}
     for line in done.stdout.splitlines():
         size, name, us = line.split()
@@ -96,8 +123,9 @@ def table(
 ) -> tuple[str, float]:
     """Return the ratios as a table, and the worst one to the best forced algorithm."""
     names = [name for name in next(iter(times.values())) if name != "default"]
+    where = options.transport if options.gbit is None else f"{options.gbit:g} Gbit/s between two nodes"
     lines = [
-        f"| {collective}, {options.ranks} ranks, {options.transport} | default, us | "
+        f"| {collective}, {options.ranks} ranks, {where} | default, us | "
         + " | ".join(f"x {name}" for name in names)
         + " | best | x best | |",
         "|---|" + "--:|" * (len(names) + 1) + "---|--:|---|",
@@ -131,6 +159,9 @@ def main() -> None:
     )
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--transport", choices=("shm", "tcp"), default="shm")
+    parser.add_argument(
+        "--gbit", type=float, help="two emulated nodes with a link of that rate; even --ranks"
+    )
     parser.add_argument("--budget-ms", type=int, default=60, help="time for each size, all variants together")
     parser.add_argument("--rounds", type=int, default=3, help="starts of each variant; the best one counts")
     parser.add_argument("--least", type=int, default=64, help="bytes of the first size")
@@ -139,6 +170,8 @@ def main() -> None:
     parser.add_argument("--library", type=Path, help="libcollective_core.so, default: the installed one")
     parser.add_argument("--autotune", action="store_true", help="also show CCORE_AUTOTUNE=1")
     options = parser.parse_args()
+    if options.gbit is not None and (options.gbit <= 0 or options.ranks % 2):
+        parser.error("--gbit must be positive, and --ranks even: half of the ranks are on each node")
     library = options.library.resolve() if options.library else installed_library()
     sizes = []
     size = options.least

@@ -1,12 +1,15 @@
 /* RANKS ranks (this process and its children, each on a CPU of its own) with a communicator for each variant; the variants
  * take turns on the same buffers in short batches, so that whatever else the machine does meets all of them alike.
  *
+ * NETNS: a file of a network namespace, into which the second half of the ranks goes.
+ *
  * argv: collective, milliseconds for each size, number of variants, then for each a name and VARIABLE=value (one or
  * several, separated by spaces; "-": none), then sizes in bytes of the largest buffer of a rank. Rank 0 prints
  * "bytes name microseconds": the lower quartile over the batches of a call's mean time.
  */
 #define _GNU_SOURCE
 #include <collective_core/collective_core.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +68,18 @@ static void pin(int rank, int ranks) {
   }
   CPU_SET(cpu, &one);
   if (sched_setaffinity(0, sizeof one, &one) != 0) perror("sched_setaffinity");
+}
+
+/* The second half of the ranks is on another machine, as far as its network goes. */
+static void enter_namespace(int rank, int ranks) {
+  const char *path = getenv("NETNS");
+  if (!path || rank < ranks / 2) return;
+  const int file = open(path, O_RDONLY);
+  if (file < 0 || setns(file, CLONE_NEWNET) != 0) {
+    perror(path);
+    exit(1);
+  }
+  close(file);
 }
 
 /* Sets the variables of a variant, or removes them again. */
@@ -136,6 +151,7 @@ int main(int argc, char **argv) {
     if (child == 0) rank = one;
   }
   pin(rank, ranks);
+  enter_namespace(rank, ranks);
   for (int v = 0; v < count; ++v) {
     variants[v].name = argv[4 + 2 * v];
     variants[v].settings = argv[5 + 2 * v];
