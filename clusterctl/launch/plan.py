@@ -299,7 +299,6 @@ def launch(
     used = [(answer, count) for answer, count in zip(answers, counts, strict=True) if count]
     members = [answer for answer, _ in used]
     first = members[0]
-    selector = agreed([member.node for member in members], "socket_ifname")
     env = _environment(
         members, np, library, launcher.name, options, forward, timeout_s=timeout_s, identity=identity, number=number,
         oversubscribe=oversubscribe, proving=proving, dumping=dumping,
@@ -324,7 +323,7 @@ def launch(
         env=env.variables,
         secrets=env.secrets,
         map_by=map_by if launcher.in_turn else "slot",
-        interfaces=interfaces.parse(selector) if selector else None,
+        interfaces=first.node.interfaces,  # _environment has required that all members agree
         timeout_s=timeout_s,
         mpirun=_mpirun(first, launcher.name),
         python=_python(members, launcher.name) if identity else "python3",
