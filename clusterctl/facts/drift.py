@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 
+from clusterctl.documents.check import Deviation
 from clusterctl.facts.comparable import ABSENT, FAMILIES, MEMORY, PARAMETER, Comparable, comparable
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Node
@@ -28,17 +28,6 @@ VOTERS = 3
 """Minimum number of nodes for a meaningful majority."""
 NAMED_APART = 5
 """From this many nodes on, a kernel parameter with a different value on each is a name, not a setting."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deviation:
-    """Nodes whose ``value`` of a fact differs from the ``others``'; ``tie``: no value has the majority."""
-
-    fact: str
-    value: str
-    others: str
-    nodes: tuple[str, ...]
-    tie: bool = False
 
 
 def drift(
@@ -205,13 +194,16 @@ def _vote(label: str, nodes: Mapping[str, Comparable]) -> list[Deviation]:
     }
     if counts[0][1] > counts[1][1]:
         majority = counts[0][0]
-        return [Deviation(label, value, majority, holders[value]) for value, _ in counts[1:]]
+        return [
+            Deviation(fact=label, value=value, others=majority, nodes=holders[value], tie=False)
+            for value, _ in counts[1:]
+        ]
     return [
         Deviation(
-            label,
-            value,
-            " or ".join(other for other, _ in counts if other != value),
-            holders[value],
+            fact=label,
+            value=value,
+            others=" or ".join(other for other, _ in counts if other != value),
+            nodes=holders[value],
             tie=True,
         )
         for value, _ in counts

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from clusterctl.documents import check
     from clusterctl.documents.words import NodeError
-    from clusterctl.facts.drift import Deviation
     from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import Failure, HostMap
 
@@ -55,10 +54,11 @@ def _node_counts(verdicts: HostMap[tuple[Decision, ...]]) -> check.NodeCounts:
 
 
 def document_of(
-    verdicts: HostMap[tuple[Decision, ...]], deviations: tuple[Deviation, ...] = ()
+    verdicts: HostMap[tuple[Decision, ...]], deviations: tuple[check.Deviation, ...] = ()
 ) -> check.Check:
     """Return the verdicts and the drift of all nodes as a ``clusterctl.check/1`` document."""
     from clusterctl.documents import check
+    from clusterctl.requirements.launch_ready import launch_ready
     from clusterctl.transport.base import Failure
 
     nodes: list[check.CheckedNode] = []
@@ -77,27 +77,6 @@ def document_of(
     return check.Check(
         nodes=tuple(nodes),
         summary=check.CheckSummary(**summary, nodes=_node_counts(verdicts)),
-        drift=tuple(
-            check.Deviation(fact=one.fact, value=one.value, others=one.others, nodes=one.nodes, tie=one.tie)
-            for one in deviations
-        ),
-        ready_to_launch=ready_part(verdicts),
-    )
-
-
-def ready_part(verdicts: HostMap[tuple[Decision, ...]]) -> check.ReadyToLaunch | None:
-    """Return what a launch lacks on the nodes; None if nothing was checked that it needs."""
-    from clusterctl.documents import check
-    from clusterctl.requirements.launch_ready import launch_ready
-
-    found = launch_ready(verdicts.values_by_node, len(verdicts.failures))
-    if found is None:
-        return None
-    return check.ReadyToLaunch(
-        ready=found.ready,
-        missing=found.missing,
-        bootstrap=found.fixable,
-        switched_off=found.switched_off,
-        not_checked=found.not_checked,
-        unreachable=found.unreachable,
+        drift=deviations,
+        ready_to_launch=launch_ready(verdicts.values_by_node, len(verdicts.failures)),
     )

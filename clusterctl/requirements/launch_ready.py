@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clusterctl.documents.check import ReadyToLaunch
 from clusterctl.requirements.base import SWITCHED_OFF, Owner, Status
 from clusterctl.requirements.catalog import ALL
 
@@ -16,28 +16,11 @@ NEEDED = frozenset({"disk", "names", "memlock", "ssh-mesh", "mpi", "python"})
 """The requirements that a launch on the nodes of the inventory needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchReady:
-    """Which of the needed requirements are not met on some node; each tuple is in catalogue order.
+def launch_ready(verdicts: Mapping[str, tuple[Decision, ...]], unreachable: int) -> ReadyToLaunch | None:
+    """Return what a launch lacks on the nodes that answered; None if none of the needed requirements was checked.
 
-    ``fixable``: those of ``missing`` that bootstrap meets. ``switched_off``: those that the inventory
-    switches off on some node. ``not_checked``: those that were left out on some node, which may be missing too.
+    Each list of requirements is in catalogue order.
     """
-
-    missing: tuple[str, ...]
-    fixable: tuple[str, ...]
-    switched_off: tuple[str, ...]
-    not_checked: tuple[str, ...]
-    unreachable: int
-
-    @property
-    def ready(self) -> bool:
-        """Return whether no checked requirement prevents a launch and every node answered."""
-        return not self.missing and not self.unreachable
-
-
-def launch_ready(verdicts: Mapping[str, tuple[Decision, ...]], unreachable: int) -> LaunchReady | None:
-    """Return what a launch lacks on the nodes that answered; None if none of the needed requirements was checked."""
     missing, fixable, switched_off, not_checked = set[str](), set[str](), set[str](), set[str]()
     for decisions in verdicts.values():
         of = {decision.requirement: decision for decision in decisions if decision.requirement in NEEDED}
@@ -51,8 +34,13 @@ def launch_ready(verdicts: Mapping[str, tuple[Decision, ...]], unreachable: int)
                 switched_off.add(name)
     if not verdicts or not_checked == NEEDED:
         return None
-    return LaunchReady(
-        _ordered(missing), _ordered(fixable), _ordered(switched_off), _ordered(not_checked), unreachable
+    return ReadyToLaunch(
+        ready=not missing and not unreachable,
+        missing=_ordered(missing),
+        bootstrap=_ordered(fixable),
+        switched_off=_ordered(switched_off),
+        not_checked=_ordered(not_checked),
+        unreachable=unreachable,
     )
 
 

@@ -318,7 +318,8 @@ def _made(before: Sequence[StepOutcome], outcome: NodeOutcome | None) -> list[st
 def result_of(run: RunDir, prepared: Prepared, result: Result | None) -> steps.Bootstrap:
     """Return the planned and applied steps and the verdicts as a ``clusterctl.bootstrap/1`` document."""
     from clusterctl.documents.steps import Bootstrap, BootstrappedNode, status_of, summary_of
-    from clusterctl.report.check_document import error_part, ready_part, verdict_part
+    from clusterctl.report.check_document import error_part, verdict_part
+    from clusterctl.requirements.launch_ready import launch_ready
     from clusterctl.transport.base import Failure
 
     verdicts = prepared.verdicts if result is None else result.verdicts
@@ -345,5 +346,8 @@ def result_of(run: RunDir, prepared: Prepared, result: Result | None) -> steps.B
             )
         )
     return Bootstrap(
-        run=run.id, nodes=tuple(nodes), summary=summary_of(nodes), ready_to_launch=ready_part(verdicts)
+        run=run.id,
+        nodes=tuple(nodes),
+        summary=summary_of(nodes),
+        ready_to_launch=launch_ready(verdicts.values_by_node, len(verdicts.failures)),
     )

@@ -12,20 +12,24 @@ from junitparser import Error, JUnitXml, Skipped
 from junitparser import Failure as JUnitFailure
 from prometheus_client.parser import text_string_to_metric_families
 
-from clusterctl.documents.check import Check
-from clusterctl.facts.drift import Deviation
+from clusterctl.documents.check import Check, Deviation
 from clusterctl.report import junit, prometheus
 from clusterctl.report.check_document import document_of, exit_code
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 from clusterctl.views import check
 
+
+def deviation(fact: str, value: str, others: str, nodes: tuple[str, ...]) -> Deviation:
+    return Deviation(fact=fact, value=value, others=others, nodes=nodes, tie=False)
+
+
 MET = Decision("memlock", Status.MET, "unlimited")
 UNMET = Decision("acs", Status.UNMET, 'redirects on "00:02.0"', {"word": "001d"}, ("look at the BIOS",))
 UNKNOWN = Decision("peermem", Status.UNKNOWN, "needs root")
 NOT_HERE = Decision("docker", Status.NOT_APPLICABLE, "not wanted")
 GONE = Failure(FailureKind.REFUSED, "n3 (10.0.0.3:22) refused the connection", "is sshd running?")
-DRIFT = (Deviation("NCCL", "2.21", "2.27", ("n1",)), Deviation("kernel", "6.1", "6.8", ("n1", "n2")))
+DRIFT = (deviation("NCCL", "2.21", "2.27", ("n1",)), deviation("kernel", "6.1", "6.8", ("n1", "n2")))
 
 
 def written(result: Check, *, strict: bool = False) -> str:
@@ -151,7 +155,7 @@ def test_whatever_nodes_say_both_forms_can_be_parsed(
     verdict = Decision("acs", Status.UNMET, reason, {}, (warning,))
     result = document_of(
         HostMap({node: (verdict,), node + "2": Failure(FailureKind.ERROR, message)}),
-        (Deviation(reason, warning, message, (node,)),),
+        (deviation(reason, warning, message, (node,)),),
     )
     xml = parsed(result, strict=True)
     assert (xml.tests, xml.failures, xml.errors) == (3, 2, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterctl.facts.drift import Deviation
+from clusterctl.documents.check import Deviation
 from clusterctl.report.check_document import document_of
 from clusterctl.report.text import of_view
 from clusterctl.report.view import View
@@ -30,6 +30,10 @@ def folded(
 ) -> str:
     blocks = check.blocks_of(document_of(verdicts), every=every, reasons=reasons)
     return of_view.render(View("", tuple(blocks)), width)
+
+
+def deviation(fact: str, value: str, others: str, nodes: tuple[str, ...]) -> Deviation:
+    return Deviation(fact=fact, value=value, others=others, nodes=nodes, tie=False)
 
 
 def not_planned(verdicts: HostMap[tuple[Decision, ...]]) -> str:
@@ -224,9 +228,9 @@ def test_nobody_answered() -> None:
 
 def test_drift_is_a_short_section_or_none() -> None:
     assert drift_text(()) == []
-    lines = drift_text((Deviation("NCCL", "2.21", "2.27", ("gpu32",)),))
+    lines = drift_text((deviation("NCCL", "2.21", "2.27", ("gpu32",)),))
     assert lines[1:] == ["nodes  fact  difference", "gpu32  NCCL  2.21, others 2.27"]
-    many = tuple(Deviation(f"fact {i}", "a", "b", (f"gpu{i:02d}",)) for i in range(1, 33))
+    many = tuple(deviation(f"fact {i}", "a", "b", (f"gpu{i:02d}",)) for i in range(1, 33))
     lines = drift_text(many)
     assert len(lines) == DRIFT_LINES + 3
     assert lines[-1] == "... and 12 more (--json has them all)"
