@@ -8,7 +8,7 @@ packages=(
   g++-aarch64-linux-gnu qemu-user        # kernels of 64-bit Arm
   locales                                # a program in another language
   openssh-server openssh-client sudo     # transport
-  openmpi-bin slurmctld slurmd slurm-client munge           # launch
+  openmpi-bin slurmctld slurmd slurm-client libslurm-dev munge  # launch
   zsh fish                               # shell completion
   busybox-static tcsh pciutils strace util-linux            # the probe and the runner under other shells
   dpkg-dev iproute2 debootstrap debian-archive-keyring zstd cpio e2fsprogs qemu-system-x86 ipxe-qemu qemu-utils  # lab

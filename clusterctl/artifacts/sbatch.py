@@ -9,7 +9,9 @@ from clusterctl.artifacts import shell
 from clusterctl.artifacts.words import check, variable
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory import nodeset
+from clusterctl.inventory.model import ContainerSettings
 
+_RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "CCORE_ROOT_ADDR", "CCORE_ROOT_PORT")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -24,12 +26,13 @@ def sbatch_script(
     time_minutes: int = 60,
     partition: str | None = None,
     exclusive: bool = True,
+    container: ContainerSettings | None = None,
 ) -> str:
     """Return the text for ``sbatch``: ``np`` ranks of ``program`` on ``hosts``, (Slurm's NodeName, ranks) in order.
 
     The rendezvous is at Slurm's address of the allocation's first node, on ports derived from the job's number. A
-    variable with the value None comes from the environment of sbatch. Raise ArtifactError for values that Slurm would
-    reject or misread.
+    variable with the value None comes from the environment of sbatch. ``container``: ranks run in its image with its
+    volumes, by the options of Pyxis. Raise ArtifactError for values that Slurm or Pyxis would reject or misread.
     """
     check(np, program, hosts)
     if not hosts:
@@ -82,7 +85,39 @@ def sbatch_script(
         options.append("--distribution=arbitrary")
     else:
         options.append("--distribution=block")
+    if container is not None:
+        options += _pyxis(container, (*(env or {}), *_RENDEZVOUS))
     return "\n".join((*lines, shell.line((*options, *program)))) + "\n"
+
+
+def _pyxis(container: ContainerSettings, names: Sequence[str]) -> list[str]:
+    """Return the options of Pyxis (https://github.com/NVIDIA/pyxis/wiki/Usage), which the batch script gives to srun.
+
+    Of a variable that the image sets, too, Pyxis takes the image's value, unless ``--container-env`` names it.
+    """
+    found = [f"--container-image={_enroot_image(container.image or '')}"]
+    for volume in container.volumes:
+        if "," in volume or not volume.startswith(("/", ".")):
+            raise ArtifactError(
+                f"Pyxis cannot mount the volume {volume!r}, which is not a path or has a comma",
+                hint="give it as /on/the/host:/in/the/container in `container.volumes`",
+            )
+    if container.volumes:
+        found.append(f"--container-mounts={','.join(container.volumes)}")
+    return [*found, f"--container-env={','.join(dict.fromkeys(names))}"]
+
+
+def _enroot_image(image: str) -> str:
+    """Return an image as enroot names it: ``registry#name:tag``; a path stays as it is."""
+    if image.startswith(("/", "./")):
+        return image
+    if "@" in image:
+        raise ArtifactError(
+            f"Pyxis reads what is before the @ of {image!r} as a user",
+            hint="give the image by a tag, or as the path of a squashfs file that `enroot import` made",
+        )
+    first, slash, rest = image.partition("/")
+    return f"{first}#{rest}" if slash and ("." in first or ":" in first or first == "localhost") else image
 
 
 def _counts(hosts: Sequence[tuple[str, int]], np: int) -> list[int]:

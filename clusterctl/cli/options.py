@@ -132,10 +132,10 @@ def require_alone(mode: str, what_it_does: str, given: Mapping[str, object], all
         )
 
 
-def require_image(name: str | None) -> None:
-    """Raise UsageError for an --image that an inventory rejects: an empty one, or one that begins with a dash."""
+def require_image(name: str | None, option: str = "--image") -> None:
+    """Raise UsageError for an image that an inventory rejects: an empty one, or one that begins with a dash."""
     if name is not None and not _is_word(name):
-        raise UsageError(f"--image {name!r} is not a valid image name", hint="give it as registry/name:tag")
+        raise UsageError(f"{option} {name!r} is not a valid image name", hint="give it as registry/name:tag")
 
 
 def require_volumes(volumes: Sequence[str]) -> None:

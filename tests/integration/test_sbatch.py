@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import slurm_cluster
@@ -18,6 +21,16 @@ def cluster(tier_unavailable):
     found = slurm_cluster.start_slurm(("node01", "node02"))
     yield found
     found.stop()
+
+
+def log_of(cluster, job):
+    """Return what a job wrote, after its end."""
+    log = cluster.directory / f"clusterctl-{job}.log"
+    deadline = time.monotonic() + 90
+    while cluster.run("squeue", "-h", "-j", job).stdout.strip():
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.3)
+    return log.read_text()
 
 
 @pytest.mark.parametrize("slots", [(2, 2), (1, 3)])
@@ -38,12 +51,53 @@ def test_the_script_is_accepted_and_runs(run_clusterctl, cluster, tmp_path, slot
     assert tried.returncode == 0, tried.stderr
     sent = cluster.run("sbatch", "--parsable", str(script))
     assert sent.returncode == 0, sent.stderr
-    log = cluster.directory / f"clusterctl-{sent.stdout.strip()}.log"
-    deadline = time.monotonic() + 90
-    while cluster.run("squeue", "-h", "-j", sent.stdout.strip()).stdout.strip():
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.3)
-    said = log.read_text()
+    said = log_of(cluster, sent.stdout.strip())
     assert "Avg bus bandwidth" in said
     assert "Out of bounds values : 0 OK" in said
     assert [f"Rank {rank:2d}" in said for rank in range(4)] == [True] * 4
+
+
+HEADER = Path("/usr/include/slurm/spank.h")
+STAND_IN = Path(__file__).parents[1] / "support/pyxis_stand_in.c"
+
+
+@pytest.fixture
+def with_pyxis(tier_unavailable, tmp_path):
+    """A Slurm with a plugin that has the options of Pyxis, of an image that sets NCCL_ALGO itself."""
+    if reason := slurm_cluster.missing():
+        tier_unavailable(reason)
+    if not HEADER.exists():
+        tier_unavailable(f"{HEADER} is missing (apt-get install libslurm-dev)")
+    plugin = tmp_path / "pyxis.so"
+    words = ("cc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", plugin, STAND_IN)
+    subprocess.run(words, check=True, timeout=120)
+    found = slurm_cluster.start_slurm(plugstack=f"required {plugin} {tmp_path}/record NCCL_ALGO=image\n")
+    yield found
+    found.stop()
+
+
+def test_ranks_run_in_the_image_with_the_variables_of_the_script(run_clusterctl, with_pyxis, tmp_path):
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text(
+        "version: 1\n"
+        "defaults: {slots: 2, env: {NCCL_ALGO: Ring}, container: {volumes: ['/data:/data:ro', '/code:/code']}}\n"
+        "nodes: [node01, node02]\n"
+    )
+    done = run_clusterctl(
+        "render", "sbatch", "-i", str(inventory), "--no-exclusive", "--container", "nvcr.io/nvidia/pytorch:26.10",
+        "--", "sh", "-c", "echo $NCCL_ALGO $MASTER_ADDR",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    script = with_pyxis.directory / "job.sh"
+    script.write_text(done.stdout)
+    sent = with_pyxis.run("sbatch", "--parsable", str(script))
+    assert sent.returncode == 0, sent.stderr
+    said = log_of(with_pyxis, sent.stdout.strip())
+    lines = sorted(line for line in said.splitlines() if not line.startswith("srun: "))
+    assert lines == [f"{rank}: Ring 127.0.0.1" for rank in range(4)], said
+    recorded = (tmp_path / "record").read_text().splitlines()
+    assert recorded == ["nvcr.io#nvidia/pytorch:26.10 /data:/data:ro,/code:/code"] * 4
+    # Without the option that names it, the image's value would have won.
+    script.write_text(re.sub(r"--container-env=\S+", "--container-env=MASTER_ADDR", done.stdout))
+    sent = with_pyxis.run("sbatch", "--parsable", str(script))
+    assert log_of(with_pyxis, sent.stdout.strip()).count(" image 127.0.0.1") == 4

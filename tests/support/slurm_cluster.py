@@ -106,13 +106,19 @@ ReturnToService=2
 KillWait=2
 InactiveLimit=0
 SlurmdParameters=config_overrides
+PlugStackConfig={directory}/plugstack.conf
 {nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES
 """
 
 
-def start_slurm(nodes: tuple[str, ...] = ("node01", "node02"), cpus: int = 4) -> SlurmCluster:
-    """Start a cluster of ``nodes`` that claim ``cpus`` cores each; RuntimeError with the logs when it does not come."""
+def start_slurm(
+    nodes: tuple[str, ...] = ("node01", "node02"), cpus: int = 4, plugstack: str = ""
+) -> SlurmCluster:
+    """Start a cluster of ``nodes`` that claim ``cpus`` cores each; RuntimeError with the logs when it does not come.
+
+    ``plugstack`` is the list of SPANK plugins, as in plugstack.conf.
+    """
     directory = Path(tempfile.mkdtemp(prefix="slurm-cluster-"))
     directory.chmod(0o755)
     for name in ("state", *(f"spool.{node}" for node in nodes)):
@@ -126,6 +132,7 @@ def start_slurm(nodes: tuple[str, ...] = ("node01", "node02"), cpus: int = 4) ->
     (directory / "slurm.conf").write_text(
         _CONF.format(host=host, port=port, directory=directory, nodes="\n".join(lines))
     )
+    (directory / "plugstack.conf").write_text(plugstack)
     cluster = SlurmCluster(directory, nodes)
     try:
         _start_munge(cluster)

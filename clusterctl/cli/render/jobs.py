@@ -59,6 +59,15 @@ def sbatch(
     partition: Annotated[str | None, typer.Option(metavar="PARTITION", help="Slurm partition.")] = None,
     time_minutes: Annotated[int, typer.Option("--time", metavar="MINUTES", min=1, help="Time limit.")] = 60,
     exclusive: Annotated[bool, typer.Option(help="Allocate whole nodes.")] = True,
+    container: Annotated[
+        str | None,
+        typer.Option(
+            "--container",
+            metavar="IMAGE",
+            help="Run the ranks in this image by Pyxis, with the volumes of the inventory's container; an image or a "
+            "squashfs file.",
+        ),
+    ] = None,
     program: ProgramArgument = None,
     json: JsonOption = False,
 ) -> None:
@@ -69,6 +78,7 @@ def sbatch(
     from clusterctl.artifacts import ranks
     from clusterctl.artifacts.sbatch import sbatch_script
 
+    require_image(container, "--container")
     nodes = load(inventory, limit).nodes
     placement = place(nodes, np, slots)
     used = nodes[: len(placement.hosts)]
@@ -78,6 +88,7 @@ def sbatch(
         env=_variables(used, library, placement.np, hint="set them where sbatch is called"), job_name=name,
         gpus_per_node=int(gpus) if gpus else None, time_minutes=time_minutes, partition=partition,
         exclusive=exclusive,
+        container=None if container is None else used[0].container.model_copy(update={"image": container}),
     )  # fmt: skip
     emit("sbatch", text.rstrip("\n"), json)
 
