@@ -21,7 +21,7 @@ def _as_written(shown: dict[str, Any]) -> None:
         field_.pop("default", None)
 
 
-class _Closed:
+class Closed:
     """An object inside a document; unknown fields are rejected."""
 
     __slots__ = ()
@@ -29,7 +29,7 @@ class _Closed:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault(_Closed):
+class Fault(Closed):
     """One thing that is wrong with a run, the rank and node that it concerns, and what to do."""
 
     kind: FaultKind
@@ -40,7 +40,7 @@ class Fault(_Closed):
 
 
 @dataclass(frozen=True, slots=True)
-class RankProof(_Closed):
+class RankProof(Closed):
     """Where one rank ran, as that rank reported it; of a program of the user, where it was placed (``pid`` 0)."""
 
     rank: int
@@ -50,7 +50,7 @@ class RankProof(_Closed):
 
 
 @dataclass(frozen=True, slots=True)
-class RankSpeed(_Closed):
+class RankSpeed(Closed):
     """The images or sequences per second of a rank, and 1.96 sigma of its windows."""
 
     rank: int
@@ -60,7 +60,7 @@ class RankSpeed(_Closed):
 
 
 @dataclass(frozen=True, slots=True)
-class GpuDirectNode(_Closed):
+class GpuDirectNode(Closed):
     """One node's verdict: the transports of its channels to other nodes with their counts, and the cause."""
 
     name: str
@@ -78,7 +78,7 @@ class GpuDirectNode(_Closed):
 
 
 @dataclass(frozen=True, slots=True)
-class GraphSearch(_Closed):
+class GraphSearch(Closed):
     """One line of NCCL's search for rings and trees (src/graph/search.cc): GB/s per channel, and path types."""
 
     pattern: int
@@ -90,7 +90,7 @@ class GraphSearch(_Closed):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(_Closed):
+class Choice(Closed):
     """The algorithm and protocol that NCCL chose for a collective and size in bytes (subsystem TUNING)."""
 
     collective: str
@@ -100,7 +100,7 @@ class Choice(_Closed):
 
 
 @dataclass(frozen=True, slots=True)
-class RankPath(_Closed):
+class RankPath(Closed):
     """One rank's path; ``why``: the reason that NCCL served it alone. Calls are by NCCL's names.
 
     ``chosen``: who the tuner chose, by the collective and the power of two of bytes: ``all_reduce 2^20``.
@@ -115,7 +115,7 @@ class RankPath(_Closed):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Calls(_Closed):
+class Calls(Closed):
     """How many operations of one kind and size in bytes used an algorithm, of those that were looked at."""
 
     operation: str
@@ -125,7 +125,7 @@ class Calls(_Closed):
 
 
 @dataclass(frozen=True, slots=True)
-class SlowPart(_Closed):
+class SlowPart(Closed):
     """A rail of a node, or a link of two, that was confirmed as slow, as in the document of ``locate``."""
 
     nodes: tuple[str, ...]
@@ -136,7 +136,7 @@ class SlowPart(_Closed):
 
 
 @dataclass(frozen=True, slots=True)
-class NvLinkBundle(_Closed):
+class NvLinkBundle(Closed):
     """The NVLinks from one GPU to another GPU or to the NVSwitches."""
 
     gpu: str
@@ -145,7 +145,7 @@ class NvLinkBundle(_Closed):
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelOrder(_Closed):
+class ChannelOrder(Closed):
     """The order in which channels pass the GPUs of a node, and the cards by which they enter and leave it."""
 
     gpus: tuple[str, ...]
@@ -155,7 +155,7 @@ class ChannelOrder(_Closed):
 
 
 @dataclass(frozen=True, slots=True)
-class GraphOfNode(_Closed):
+class GraphOfNode(Closed):
     """One graph that NCCL chose for a node; GB/s of each channel inside the node and between nodes."""
 
     name: str

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
+from pathlib import PurePosixPath
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
+from clusterctl.documents.evidence import Closed
 from clusterctl.documents.kinds import Compatibility
 from clusterctl.documents.words import Success
 
@@ -64,15 +67,17 @@ class BuiltLibrary(Part):
     files: tuple[LibraryFile, ...]
 
 
-class Finding(Part):
-    """One requirement of the library on the base image."""
+@dataclass(frozen=True, slots=True)
+class CompatibilityFinding(Closed):
+    """One requirement of the library on the base image: its name, the result, and the values of both sides."""
 
     what: str
     judgement: Compatibility
     reason: str
 
 
-class Content(Part):
+@dataclass(frozen=True, slots=True)
+class ContentEntry(Closed):
     """One entry of the image's contents: ``deb openssh-server 1:9.2p1``."""
 
     kind: str
@@ -90,8 +95,8 @@ class ImageBuild(Document):
     layers: tuple[str, ...]
     base: BaseImage
     library: BuiltLibrary
-    findings: tuple[Finding, ...]
-    contents: tuple[Content, ...]
+    findings: tuple[CompatibilityFinding, ...]
+    contents: tuple[ContentEntry, ...]
     duration_s: float
 
 
@@ -137,13 +142,19 @@ class ImageDistribute(Document):
     nodes: tuple[DistributedImage, ...]
 
 
-class RankLibrary(Part):
-    """The library in one process; ``rank`` is a number, ``slot N`` if started for the proof, or ``-``."""
+@dataclass(frozen=True, slots=True)
+class LibraryProof(Closed):
+    """One library in one process; ``rank`` is a number, ``slot N`` if started for the proof, or ``-``."""
 
     rank: str
     pid: int
     sha256: str
     path: str
+
+    @property
+    def name(self) -> str:
+        """Return the file's name."""
+        return PurePosixPath(self.path.removesuffix(" (deleted)")).name
 
 
 class ProvenNode(Part):
@@ -155,11 +166,11 @@ class ProvenNode(Part):
     image: str
     library: str
     expected_sha256: str | None
-    ranks: tuple[RankLibrary, ...]
+    ranks: tuple[LibraryProof, ...]
     versions: tuple[str, ...]
     errors: tuple[str, ...]
     started: bool
-    beside: tuple[RankLibrary, ...] = ()
+    beside: tuple[LibraryProof, ...] = ()
     """Further libraries in these processes: collective_core in front of NCCL or on the GPU, NCCL's plugins."""
 
 

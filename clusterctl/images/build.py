@@ -15,12 +15,11 @@ from typing import IO, TYPE_CHECKING
 
 from clusterctl import log, resources
 from clusterctl.artifacts.dockerfile import ModuleEdit, Recipe, render, require_reference
-from clusterctl.documents.image import ImageLibrary
+from clusterctl.documents.image import CompatibilityFinding, ContentEntry, ImageLibrary
 from clusterctl.documents.kinds import Compatibility
 from clusterctl.errors import ImageError
 from clusterctl.images import base_image, bundle, compatibility, engine, gpu_code, packages
 from clusterctl.images.base_image import BaseImage
-from clusterctl.images.compatibility import CompatibilityFinding
 from clusterctl.images.library import INSIDE, Library
 from clusterctl.images.packages import PackageReference
 from clusterctl.images.push import split
@@ -56,15 +55,6 @@ class BuildRequest:
 
 
 _STEP = re.compile(r"Step (\d{1,6})/(\d{1,6}) : ")
-
-
-@dataclass(frozen=True, slots=True)
-class ContentEntry:
-    """One entry of the image's contents: ``deb openssh-server 1:9.2p1``."""
-
-    kind: str
-    name: str
-    version: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from clusterctl.documents.image import CompatibilityFinding
 from clusterctl.documents.kinds import Compatibility
 from clusterctl.images import gpu_code
 from clusterctl.images.base_image import BaseImage, Version, dotted, version
@@ -30,15 +30,6 @@ _CAPABILITIES: tuple[tuple[str, str], ...] = (
     (r"\bV100S?\b", "70"),
     (r"\bP100\b", "60"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CompatibilityFinding:
-    """One checked property: its name, the result, and the values of both sides."""
-
-    what: str
-    judgement: Compatibility
-    reason: str
 
 
 def capability_of(gpu: str) -> str | None:

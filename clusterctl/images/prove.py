@@ -7,10 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any
 
 from clusterctl import resources
+from clusterctl.documents.image import LibraryProof
 from clusterctl.errors import ImageError
 from clusterctl.images import library as libraries
 from clusterctl.images.build import LABEL
@@ -22,21 +22,6 @@ from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, HostMap, Transport
 
 _PID = re.compile(r"[0-9]{1,10}")
-
-
-@dataclass(frozen=True, slots=True)
-class LibraryProof:
-    """One library in one process: ``rank`` is its number, ``slot N`` where it was started for the proof, or ``-``."""
-
-    rank: str
-    pid: int
-    sha256: str
-    path: str
-
-    @property
-    def name(self) -> str:
-        """Return the file's name."""
-        return PurePosixPath(self.path.removesuffix(" (deleted)")).name
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,8 +225,6 @@ def _document(built: Built) -> dict[str, Any]:
     from clusterctl.documents.image import (
         BaseImage,
         BuiltLibrary,
-        Content,
-        Finding,
         ImageBuild,
     )
 
@@ -244,8 +242,8 @@ def _document(built: Built) -> dict[str, Any]:
             packages=built.manifest.packages,
             files=built.manifest.files,
         ),
-        findings=tuple(Finding(what=f.what, judgement=f.judgement, reason=f.reason) for f in built.findings),
-        contents=tuple(Content(kind=e.kind, name=e.name, version=e.version) for e in built.contents),
+        findings=built.findings,
+        contents=built.contents,
         duration_s=round(built.duration_s, 1),
     ).document()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,8 +18,7 @@ from clusterctl.cli.terminal import interrupt
 from clusterctl.report.text.table import columns
 
 if TYPE_CHECKING:
-    from clusterctl.documents.image import RankLibrary
-    from clusterctl.images.prove import ContainerProof, LibraryProof
+    from clusterctl.images.prove import ContainerProof
     from clusterctl.inventory.model import Node
     from clusterctl.transport.base import HostMap, Transport
 
@@ -95,14 +93,6 @@ def _table(proofs: dict[str, ContainerProof]) -> str:
     return columns(("node", "rank", "pid", "sha256", "version", "path"), rows, left=(0, 1, 3, 4, 5))
 
 
-def _libraries(proofs: Sequence[LibraryProof]) -> tuple[RankLibrary, ...]:
-    from clusterctl.documents.image import RankLibrary
-
-    return tuple(
-        RankLibrary(rank=proof.rank, pid=proof.pid, sha256=proof.sha256, path=proof.path) for proof in proofs
-    )
-
-
 def _document(answers: HostMap[ContainerProof], against: tuple[str, ...]) -> dict[str, object]:
     from clusterctl.documents.image import ImageProve, ProvenNode, UnprovenNode
     from clusterctl.documents.words import Success
@@ -115,11 +105,11 @@ def _document(answers: HostMap[ContainerProof], against: tuple[str, ...]) -> dic
             image=proof.image,
             library=proof.library,
             expected_sha256=proof.expected_sha256,
-            ranks=_libraries(proof.ranks),
+            ranks=proof.ranks,
             versions=proof.versions,
             errors=proof.errors,
             started=proof.started,
-            beside=_libraries(proof.beside),
+            beside=proof.beside,
         )
         for name, proof in answers.values_by_node.items()
     ]
