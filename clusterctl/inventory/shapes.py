@@ -55,6 +55,7 @@ _SHAPES = {
     "packages.folder": "the path of a directory; it may not begin with '-'",
     "python.packages": "a requirement of pip: a name and versions, such as torch==2.11.*",
     "index_url": "the URL of a package index, http or https, without user and password",
+    "peermem.git": "https://, ssh:// or a path without user and password, then # and a tag, branch or commit",
     "mirror": "a base URL, http or https, without user and password",
     "cpu_governor": "a governor's name, such as performance",
 }
