@@ -99,7 +99,7 @@ def _requirements() -> None:
         if wanted <= _opened:
             break
         assert path.parent.name in ALL
-        test_cases.test_case(path)
+        test_cases.judge_case(path)
 
 
 def _scripts() -> None:
