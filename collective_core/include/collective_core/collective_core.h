@@ -328,20 +328,20 @@ CC_API cc_result cc_get_limits(const cc_comm* comm, cc_limits* limits);
 
 /* What made the library choose an algorithm. */
 typedef enum cc_reason CC_INT_ENUM {
-  CC_REASON_ONLY = 0,     /* the collective has one algorithm on these ranks */
-  CC_REASON_FORCED = 1,   /* CCORE_ALGO, or CCORE_2D_BETWEEN between nodes of one rank each */
-  CC_REASON_TUNER = 2,    /* the tuner, which measures operations of the program, its file, or cc_tuner_set */
+  CC_REASON_ONLY = 0, /* the collective has one algorithm on these ranks */
+  CC_REASON_FORCED = 1, /* CCORE_ALGO, or CCORE_2D_BETWEEN between nodes of one rank each */
+  CC_REASON_TUNER = 2, /* the tuner, which measures operations of the program, its file, or cc_tuner_set */
   CC_REASON_MEASURED = 3, /* what the library has measured on this machine before the first operation of such a size */
-  CC_REASON_MODEL = 4     /* a rule of docs/algorithms.md, or the cost model: nothing of it was measured */
+  CC_REASON_MODEL = 4 /* a rule of docs/algorithms.md, or the cost model: nothing of it was measured */
 } cc_reason;
 /* How an operation is carried out; set size before the call. Texts end with a zero byte. */
 typedef struct cc_description {
   size_t size; /* sizeof(cc_description), set before the call */
-  uint64_t bytes;     /* of the whole data, by which the algorithm is chosen: M of docs/algorithms.md */
-  int32_t reason;     /* cc_reason */
-  int32_t reserved;   /* zero */
+  uint64_t bytes; /* of the whole data, by which the algorithm is chosen: M of docs/algorithms.md */
+  int32_t reason; /* cc_reason */
+  int32_t reserved; /* zero */
   char algorithm[16]; /* "ring", as CCORE_ALGO and cc_comm_trace name it */
-  char path[16];      /* where it is carried out: "host", "device" */
+  char path[16]; /* where it is carried out: "host", "device" */
   char transport[24]; /* between this rank and the others: "shm", "tcp", "rdma", "shm+tcp"; "self" for one rank */
 } cc_description;
 /* Describes how this rank would carry out a collective of `count` elements, as in its call, if that were the next
@@ -357,12 +357,12 @@ CC_API cc_result cc_describe(cc_comm* comm, cc_operation operation, size_t count
 /* How often one operation of one size ran by one algorithm on this rank. */
 typedef struct cc_count {
   size_t size; /* entry_bytes of the call, or what this library knows if that is less */
-  uint64_t bytes;     /* as in cc_op_stats, of one operation */
-  uint64_t calls;     /* that have ended, those that failed included */
-  uint64_t errors;    /* those that failed */
-  uint64_t total_ns;  /* from call to end: waiting for others included */
-  int32_t operation;  /* cc_operation */
-  int32_t rounded;    /* 1: a row for all sizes from bytes to below 2 * bytes that came after CC_COUNT_SIZES others */
+  uint64_t bytes; /* as in cc_op_stats, of one operation */
+  uint64_t calls; /* that have ended, those that failed included */
+  uint64_t errors; /* those that failed */
+  uint64_t total_ns; /* from call to end: waiting for others included */
+  int32_t operation; /* cc_operation */
+  int32_t rounded; /* 1: a row for all sizes from bytes to below 2 * bytes that came after CC_COUNT_SIZES others */
   char algorithm[16]; /* "ring", ...; empty where there is none */
 } cc_count;
 /* Fills rows in the order in which they came up, those of which there is room, and stores in *count how many there are;
@@ -415,8 +415,8 @@ CC_API cc_result cc_barrier(cc_comm* comm, const cc_op_options* options);
  * give the same. */
 typedef enum cc_topk_method CC_INT_ENUM {
   CC_TOPK_DEFAULT = 0, /* exact */
-  CC_TOPK_EXACT = 1,   /* the largest magnitudes, of equal ones those of the lowest index */
-  CC_TOPK_MSTOPK = 2   /* by a search for a threshold; may differ from exact in a narrow band around it */
+  CC_TOPK_EXACT = 1, /* the largest magnitudes, of equal ones those of the lowest index */
+  CC_TOPK_MSTOPK = 2 /* by a search for a threshold; may differ from exact in a narrow band around it */
 } cc_topk_method;
 /* How the values of selected elements travel. */
 typedef enum cc_topk_values CC_INT_ENUM {
@@ -427,12 +427,12 @@ typedef enum cc_topk_values CC_INT_ENUM {
 /* Options of cc_topk_all_reduce. */
 typedef struct cc_topk_options {
   size_t size; /* sizeof(cc_topk_options), set before the call */
-  double ratio;            /* elements sent of each shard, 0 < ratio <= 1; CCORE_TOPK_RATIO, default 0.01 */
+  double ratio; /* elements sent of each shard, 0 < ratio <= 1; CCORE_TOPK_RATIO, default 0.01 */
   int64_t threshold_bytes; /* smaller data is reduced densely; CCORE_TOPK_THRESHOLD, default 1048576 */
-  int32_t method;          /* cc_topk_method */
-  int32_t values;          /* cc_topk_values */
-  int32_t samplings;       /* passes of MSTopK over the data; default 30 */
-  int32_t reserved;        /* zero */
+  int32_t method; /* cc_topk_method */
+  int32_t values; /* cc_topk_values */
+  int32_t samplings; /* passes of MSTopK over the data; default 30 */
+  int32_t reserved; /* zero */
 } cc_topk_options;
 
 /* What a rank has not sent yet of one tensor. It belongs to that tensor: used with another count, dtype or
@@ -443,11 +443,11 @@ typedef struct cc_residual cc_residual;
 typedef struct cc_residual_info {
   size_t size; /* sizeof(cc_residual_info), set before the call */
   size_t count; /* elements of the tensor it was last used for; 0 before the first compressed operation */
-  int32_t dtype;    /* cc_dtype of that tensor */
+  int32_t dtype; /* cc_dtype of that tensor */
   int32_t reserved; /* zero */
   size_t shard_begin; /* the shard of this rank, in elements */
   size_t shard_count; /* 0 on ranks that own none, whose residual stays empty */
-  uint64_t steps;     /* compressed operations since it was zero */
+  uint64_t steps; /* compressed operations since it was zero */
   const float* values; /* shard_count of them; valid until its next use */
 } cc_residual_info;
 /* Makes an empty residual. Not collective; it needs no communicator. */
@@ -474,14 +474,14 @@ CC_API cc_result cc_topk_all_reduce(const void* send, void* recv, size_t count, 
 typedef struct cc_topk_plan {
   size_t size; /* sizeof(cc_topk_plan), set before the call */
   int32_t compressed; /* 0: it is cc_all_reduce */
-  int32_t method;     /* cc_topk_method, never the default */
-  int32_t values;     /* cc_topk_values, never the default */
+  int32_t method; /* cc_topk_method, never the default */
+  int32_t values; /* cc_topk_values, never the default */
   int32_t samplings; /* passes of MSTopK over the data */
-  int32_t nodes;     /* of the communicator */
-  int32_t shards;     /* rank s of each node owns shard s; ranks from `shards` on own none */
+  int32_t nodes; /* of the communicator */
+  int32_t shards; /* rank s of each node owns shard s; ranks from `shards` on own none */
   size_t shard_begin; /* the shard of this rank, in elements */
   size_t shard_count; /* its elements */
-  size_t kept;        /* elements of the shard that are sent */
+  size_t kept; /* elements of the shard that are sent */
 } cc_topk_plan;
 /* Fills *plan. Not collective, and does not wait. topk as in cc_topk_all_reduce; the same errors for wrong options. */
 CC_API cc_result cc_topk_get_plan(const cc_comm* comm, size_t count, cc_dtype dtype, const cc_topk_options* topk,
@@ -509,8 +509,8 @@ typedef struct cc_copy_engine {
 typedef struct cc_cpu_reduce_options {
   size_t size; /* sizeof(cc_cpu_reduce_options), set before the call */
   int64_t chunk_bytes; /* equal on all ranks, to 1 TiB; CCORE_CPU_REDUCE_CHUNK_BYTES, default 4194304 */
-  int32_t chunks;      /* staging buffers of chunk_bytes, 1 to 1024, of this rank; default 3 */
-  int32_t reserved;    /* zero */
+  int32_t chunks; /* staging buffers of chunk_bytes, 1 to 1024, of this rank; default 3 */
+  int32_t reserved; /* zero */
 } cc_cpu_reduce_options;
 
 /* all_reduce of device memory on the CPUs: chunk by chunk to a staging buffer of the host, reduced there with the
