@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,9 @@ from clusterctl.documents.accept import RowStatus, Tier
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from clusterctl.documents.accept import Accept
+    from clusterctl.acceptance.limits import AcceptLimits
+    from clusterctl.cli.session import Session
+    from clusterctl.documents.accept import Accept, AcceptRequest
     from clusterctl.inventory.model import Inventory
     from clusterctl.report.view import View
 
@@ -90,7 +93,6 @@ def accept(
     from clusterctl.acceptance import document as documents
     from clusterctl.acceptance.limits import limits
     from clusterctl.cli import draining
-    from clusterctl.cli.accept import preview
     from clusterctl.cli.accept import run as running
     from clusterctl.cli.session import open_session, session_of
     from clusterctl.report.text import of_view
@@ -119,7 +121,7 @@ def accept(
             inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
         )
         if dry_run:
-            preview.show(session, request, found, as_json=as_json)
+            _show_plan(session, request, found, as_json=as_json)
             return
         started = running.begun(request, session.inventory, found, runs, label)
     ended = running.carry_out(started, session, all_at_once=fanout is None)
@@ -180,3 +182,25 @@ def _write_hostfile(path: Path, inventory: Inventory, found: Accept) -> None:
     kept = [(n.name, n.slots or n.gpus or 1) for n in inventory.nodes if n.name in found.accepted]
     comment = f"{len(kept)} of {len(found.nodes)} nodes, accepted in run {found.run}"
     report_files.write(path, hostfile.render(kept, comment=comment))
+
+
+def _show_plan(session: Session, asked: AcceptRequest, limits: AcceptLimits, *, as_json: bool) -> None:
+    """Gather facts, and print what a run would do; nothing is measured, and no run folder is left."""
+    from clusterctl.acceptance import plan
+    from clusterctl.acceptance.outcomes import OutcomeFile
+    from clusterctl.cli.accept import run as running
+    from clusterctl.cli.session import say_failures
+    from clusterctl.report.text import of_view
+    from clusterctl.views import accept_plan
+
+    rows = running.rows_of(asked)
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = OutcomeFile(Path(folder))
+        with running.engine_of(session, rows, outcomes, Path(folder), all_at_once=True) as engine:
+            facts = engine.prepare()
+            found = plan.document(rows, list(engine.ready.values()), limits)
+    if as_json:
+        console.emit_json(found.document())
+    else:
+        console.data(of_view.lines(accept_plan.view(found), console.width()))
+    say_failures(facts.failures)
