@@ -100,8 +100,10 @@ def view(found: Accept) -> View:
 
 def _sentence(found: Accept) -> str:
     """Return which nodes are accepted, and what is wrong with each of the others."""
-    every = "all " if len(found.accepted) == len(found.nodes) > 1 else ""
-    parts = [f"{every}{nodeset.fold(found.accepted)} accepted" if found.accepted else "no node accepted"]
+    total = len(found.nodes)
+    of = f"all {total}" if len(found.accepted) == total > 1 else f"{len(found.accepted)} of {total}"
+    names = f": {nodeset.fold(found.accepted)}" if found.accepted else ""
+    parts = [f"{of} {'node' if total == 1 else 'nodes'} accepted{names}"]
     why = grouped((_why(node, found), node.name) for node in found.nodes if not node.accepted)
     parts += [f"{nodeset.fold(names)}: {text}" for text, names in list(why.items())[:_MOST_REASONS]]
     rest = [name for names in list(why.values())[_MOST_REASONS:] for name in names]

@@ -169,7 +169,7 @@ def _training(record: Record) -> Iterator[str]:
         is_it = "" if _is_bottleneck(point) else "not "
         yield f"communication is {is_it}the bottleneck, it takes {_percent(point.communication)} of a step"
     if wanted is None:
-        yield _unjudged(result.proof, "--min-efficiency 85, or ")
+        yield _unjudged(result.proof, "give --min-efficiency 85, or ")
 
 
 def _is_bottleneck(point: VariantPoint) -> bool:
@@ -234,10 +234,11 @@ def _collective(record: Record, word: Word) -> Iterator[str]:
 
 
 def _unjudged(proof: Proof, otherwise: str) -> str:
-    """Return what would judge the figures; ``otherwise`` is another way, which comes first."""
+    """Return why the figures are not judged, and what judges them; ``otherwise`` is another way, which comes first."""
     if proof.baseline is not None:
         return ""
-    return f"to judge it: {otherwise}clusterctl runs baseline record NAME"
+    record = "if this run is right, record it with clusterctl runs baseline record NAME"
+    return f"not judged: {otherwise or 'no baseline; '}{record}"
 
 
 def _against(one: VariantResult, first: VariantResult) -> str:
@@ -285,4 +286,4 @@ def _decides(figures: Sequence[VariantRow | VariantPoint]) -> str:
     numbers = [one for one in known if one is not None]
     if len(numbers) < len(known):
         return f"even {MOST_REPEATS} repeats may not decide, measure while the machines are idle"
-    return f"--repeats {max(numbers)} would decide"
+    return f"--repeats {max(numbers)} might decide"

@@ -135,7 +135,7 @@ def view(
         began=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(checked_at_s)),
         word=words.with_finer(word, finer),
         tone=words.TONES[word],
-        sentence=f"Checked {counted(total, 'node')}: {sentence(found)}",
+        sentence=f"{_checked(found)}: {sentence(found)}",
         tiles=tuple(_tiles(found)) if for_page else (),
         blocks=tuple(one for one in blocks if not one.is_empty),
         suites=lambda: _suites(found, strict=strict),
@@ -195,18 +195,23 @@ def sentence(found: Check) -> str:
             said = [f"{_short(nodes)} ({names})" for names, nodes in alike.items()]
             parts.append(f"{needs}: {some(said, _MOST_NAMED)}")
         elif section.owner is VerdictOwner.BOOTSTRAP:
-            parts.append(f"bootstrap fixes {what}{where}")
+            parts.append(f"bootstrap can fix {what}{where}")
         else:
             parts.append(f"{what} {'is' if len(requirements) == 1 else 'are'} unknown{where}")
-    lost = [node.name for node in found.nodes if not node.reachable]
     if answered and not parts:
-        every = "all " if len(answered) > 1 and not lost else ""
         meet = "meets" if len(answered) == 1 else "meet"
+        every = "all " if 1 < len(answered) == len(found.nodes) else ""
         parts.append(f"{every}{counted(len(answered), 'node')} {meet} every requirement")
-    if lost:
-        are = "is" if len(lost) == 1 else "are"
-        parts.append(f"{counted(len(lost), 'node')} {are} down ({_short(lost)})")
-    return "; ".join(parts)
+    return "; ".join(parts) or "nothing could be checked"
+
+
+def _checked(found: Check) -> str:
+    """Return how many nodes were checked, and which are down."""
+    total, lost = len(found.nodes), [node.name for node in found.nodes if not node.reachable]
+    if not lost:
+        return f"Checked {counted(total, 'node')}"
+    are = "is" if len(lost) == 1 else "are"
+    return f"Checked {total - len(lost)} of {counted(total, 'node')}; {_short(lost)} {are} down"
 
 
 def _short(nodes: Sequence[str]) -> str:

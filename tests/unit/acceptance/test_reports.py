@@ -50,7 +50,7 @@ def test_a_node_that_no_row_measured_is_not_accepted():
     rows = [row for row in ROWS if row.name == "disk"]
     found = document(FOUND.run, request, rows, ["gpu01"], judge(outcomes, limits()), {}, 1.0)
     assert (found.accepted, exit_code(found)) == ((), 1)
-    assert "no node accepted; gpu01: nothing measured: no row applies" in on_screen(found)
+    assert "0 of 1 node accepted; gpu01: nothing measured: no row applies" in on_screen(found)
 
 
 def test_the_table_shows_the_value_that_a_threshold_judges():

@@ -137,7 +137,10 @@ def test_show_folds_what_happened_on_the_nodes(root, capsys):
     made(root, "20261101T000000Z-check-0001", "why", report=report)
     assert cli.main(["runs", "show", "0001"]) == 0
     out = capsys.readouterr().out
-    assert "need a person: gpu[01-03] (memlock); 1 node is down (gpu04)" in out and "label    why" in out
+    assert (
+        "Checked 3 of 4 nodes; gpu04 is down: 3 nodes need a person: gpu[01-03] (memlock)" in out
+        and "label    why" in out
+    )
     assert "\nbad     you  memlock      64 KiB\n" in out and "gpu04: refused: connection refused" in out
     assert cli.main(["runs", "show", "latest", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["result"]["summary"]["unmet"] == 3

@@ -64,7 +64,7 @@ def swept(proven: dict[str, Any] | None = None, **proof: Any) -> dict[str, Any]:
     [
         (
             compared(("undecided", 2.0, 7), ("undecided", 1.5, 5)),
-            "ccore against nccl: undecided after 3 repeats: --repeats 7 would decide",
+            "ccore against nccl: undecided after 3 repeats: --repeats 7 might decide",
             "unsure (undecided)",
         ),
         (
@@ -86,26 +86,30 @@ def swept(proven: dict[str, Any] | None = None, **proof: Any) -> dict[str, Any]:
         ),
         (
             trained(0.2428),
-            ("measured: 24 % of linear with 4 ranks: communication or shared cores; to judge it: "
-            "--min-efficiency 85, or clusterctl runs baseline record NAME"),
+            ("measured: 24 % of linear with 4 ranks: communication or shared cores; not judged: "
+            "give --min-efficiency 85, or if this run is right, "
+            "record it with clusterctl runs baseline record NAME"),
             "measured",
         ),
         (
             trained(0.6, communication=0.38),
-            ("measured: 60 % of linear with 4 ranks; communication is the bottleneck, it takes 38 % of a step; to "
-            "judge it: --min-efficiency 85, or clusterctl runs baseline record NAME"),
+            ("measured: 60 % of linear with 4 ranks; communication is the bottleneck, it takes 38 % of a step; not "
+            "judged: give --min-efficiency 85, or if this run is right, "
+            "record it with clusterctl runs baseline record NAME"),
             "measured",
         ),
         (
             trained(0.2428, communication=0.05),
             ("measured: 24 % of linear with 4 ranks: perhaps shared cores; communication is not the bottleneck, it "
-            "takes 5 % of a step; to judge it: --min-efficiency 85, or clusterctl runs baseline record NAME"),
+            "takes 5 % of a step; not judged: give --min-efficiency 85, or if this run is right, "
+            "record it with clusterctl runs baseline record NAME"),
             "measured",
         ),
         (
             trained(0.97, communication=0.03),
-            ("measured: 97 % of linear with 4 ranks; communication is not the bottleneck, it takes 3 % of a step; to "
-            "judge it: --min-efficiency 85, or clusterctl runs baseline record NAME"),
+            ("measured: 97 % of linear with 4 ranks; communication is not the bottleneck, it takes 3 % of a step; not "
+            "judged: give --min-efficiency 85, or if this run is right, "
+            "record it with clusterctl runs baseline record NAME"),
             "measured",
         ),
         (

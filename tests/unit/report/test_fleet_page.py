@@ -33,7 +33,7 @@ def test_a_fleet_with_faults_has_all_of_them_on_its_page() -> None:
     text = words(rendered(document))
     for part in (
         "Fleet check \u00b7 8 nodes",
-        "3 nodes need a person: gpu[03-04] (gpu-driver), gpu06 (rdma-link); bootstrap fixes 8 requirements on all 7 ",
+        "3 nodes need a person: gpu[03-04] (gpu-driver), gpu06 (rdma-link); bootstrap can fix 8 requirements on all 7 ",
         "ready to launch: no (bootstrap fixes memlock, ssh-mesh, mpi, python; 1 node unreachable",
         "Need a person 3 nodes gpu[03-04,06] (3): gpu-driver, rdma-link",
         "Down 1 node gpu08",
