@@ -24,7 +24,7 @@ constexpr int64_t kProofMs = 15000;
 
 struct Verdict {
   int32_t usable = 0;
-  char why[252] = {};
+  char why[508] = {};
 };
 
 struct SealedEndpoint {
@@ -66,7 +66,10 @@ class RdmaConnector {
       part();
       mine.usable = 1;
     } catch (const Error& error) {
-      std::strncpy(mine.why, error.what(), sizeof mine.why - 1);
+      // Errors of links begin with the name of this rank, which stands before all of them here.
+      const std::string own = plan_.names[static_cast<size_t>(plan_.rank)] + " ";
+      const std::string text = error.what();
+      std::strncpy(mine.why, text.c_str() + (text.rfind(own, 0) == 0 ? own.size() : 0), sizeof mine.why - 1);
     }
     const std::vector<Verdict> verdicts = client_.all_gather(mine);
     for (size_t rank = 0; rank < verdicts.size(); ++rank) {

@@ -130,9 +130,8 @@ struct LinkPair {
 std::byte byte_at(uint64_t position) { return static_cast<std::byte>((position * 2654435761U) >> 7 & 0xff); }
 
 // Random sizes, in both directions, taken by copy or in place.
-void bytes_come_in_order(int sizes) {
+void bytes_come_in_order(int sizes, LinkPair pair = LinkPair()) {
   std::mt19937_64 random(34);
-  LinkPair pair;
   struct Way {
     ccore::Link* from;
     ccore::Link* to;
@@ -303,6 +302,16 @@ void infiniband_is_addressed() {
   }
 }
 
+// A port accepts no packet that is larger than its own limit.
+void the_smaller_packets_count() {
+  VerbsFaults faults;
+  faults.mtu = 3;
+  control().set(&faults);
+  const std::shared_ptr<ccore::RdmaDevice> small = device();
+  control().set(nullptr);
+  bytes_come_in_order(500, LinkPair(small, device()));
+}
+
 struct Environment {
   explicit Environment(const char* net) { setenv("CCORE_NET", net, 1); }
   ~Environment() { unsetenv("CCORE_NET"); }
@@ -394,6 +403,7 @@ void rdma() {
   a_peer_that_ended_is_named();
   a_device_that_failed_is_named();
   infiniband_is_addressed();
+  the_smaller_packets_count();
   devices_are_refused_by_name();
   an_endpoint_that_cannot_be_is_refused();
   {

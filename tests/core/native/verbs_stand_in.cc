@@ -31,6 +31,7 @@ struct Pair : ibv::Qp {
   uint32_t receives = 0;
   uint32_t most_inline = 0;
   uint8_t retries = 0;
+  int packet = 0;  // IBV_MTU_*
 };
 
 struct Open : ibv::Context {
@@ -41,6 +42,7 @@ struct Open : ibv::Context {
 constexpr uint16_t kLid = 23;
 // What ends later than any test: Soft-RoCE retries for ever where 7 retries are set.
 constexpr int kNever = -1;
+constexpr int kRemoteInvalid = 9;  // IBV_WC_REM_INV_REQ_ERR, for a packet that is larger than agreed
 
 std::mutex mutex;  // guards all of it, memory that is written too
 test::VerbsFaults faults;
@@ -108,6 +110,7 @@ int carry_out(Pair* from, const ibv::SendWr& work) {
   if (found == pairs.end()) return unanswered;
   Pair* to = found->second;
   if (to->state != ibv::kQpReadyToReceive && to->state != ibv::kQpReadyToSend) return unanswered;
+  if (from->packet > to->packet) return kRemoteInvalid;
   uint32_t length = 0;
   if (work.num_sge == 1) {
     const ibv::Sge& piece = work.sg_list[0];
@@ -349,6 +352,7 @@ EXPORTED int ibv_modify_qp(ibv::Qp* qp, ibv::QpAttr* attr, int) {
     const auto peer = pairs.find(attr->dest_qp_num);
     if (faults.unreachable || peer == pairs.end() || !leads(*pair, *peer->second, attr->ah_attr)) return ETIMEDOUT;
     pair->peer = attr->dest_qp_num;
+    pair->packet = attr->path_mtu;
   }
   if (attr->qp_state == ibv::kQpReadyToSend) pair->retries = attr->retry_cnt;
   qp->state = attr->qp_state;

@@ -7,7 +7,7 @@ struct VerbsFaults {
   int fail_registration = 0;  // the n-th from now on, with ENOMEM
   int fail_send = 0;          // the n-th from now on completes with `status`
   int status = 0;             // ibv_wc_status
-  int mtu = 5;                // IBV_MTU_* of the ports
+  int mtu = 5;                // IBV_MTU_* of the ports, when a device is asked
   bool refuse_inline = false;
   bool unreachable = false;   // no queue pair becomes ready to receive
   bool iwarp = false;
