@@ -6,6 +6,7 @@ set -euo pipefail
 packages=(
   git make gcc g++ binutils python3-venv pkg-config # build
   g++-aarch64-linux-gnu qemu-user        # kernels of 64-bit Arm
+  libibverbs-dev                         # the header with which the declarations of its ABI are compared
   locales                                # a program in another language
   openssh-server openssh-client sudo     # transport
   openmpi-bin slurmctld slurmd slurm-client libslurm-dev munge  # launch
