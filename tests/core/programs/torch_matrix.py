@@ -2,11 +2,11 @@
 
 Exits 1 if any failed.
 
-    `torch_matrix.py [--python PYTHON] [--wheel FILE] [--folder FOLDER] [--keep] [--whole-suite] [VERSION...]`
+    `torch_matrix.py [--python PYTHON] [--wheel FILE]... [--folder FOLDER] [--keep] [--whole-suite] [VERSION...]`
 
-All releases get the same wheel: FILE, or one that is built from this checkout. pip takes what its index has: from PyPI
-that is a CUDA build, 3 GB to download and 7 GB on the disk, which needs no GPU. A venv is removed when its release is
-done, unless --keep. --whole-suite also runs all of torch's own tests of a backend on gloo and on ccore.
+All releases get the same wheels: each FILE, or those that are built from this checkout. pip takes what its index has:
+from PyPI that is a CUDA build, 3 GB to download and 7 GB on the disk, which needs no GPU. A venv is removed when its
+release is done, unless --keep. --whole-suite also runs all of torch's own tests of a backend on gloo and on ccore.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xml.etree import ElementTree
 REPOSITORY = Path(__file__).resolve().parents[3]
 COMPARE = Path(__file__).with_name("torch_suite_compare.py")
 VERSIONS = (
-    "2.4.1", "2.5.1", "2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.13.0",
+    "2.4.1", "2.5.1", "2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1",
 )  # fmt: skip
 TESTS = (
     "test_core_wheel.py",
@@ -75,11 +75,11 @@ def run(*command: str | Path, limit_s: float) -> subprocess.CompletedProcess[str
     return done
 
 
-def build_wheel(folder: Path) -> Path:
-    """The wheel of this checkout."""
-    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", folder, REPOSITORY, limit_s=INSTALL_LIMIT_S)
-    (wheel,) = folder.glob("clusterctl-*.whl")
-    return wheel
+def build_wheels(folder: Path) -> list[Path]:
+    """The wheels of this checkout: clusterctl and collective_core."""
+    sources = (REPOSITORY, REPOSITORY / "collective_core")
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", folder, *sources, limit_s=INSTALL_LIMIT_S)
+    return sorted(folder.glob("*.whl"))
 
 
 def read_report(report: Path, row: Row) -> None:
@@ -102,11 +102,11 @@ def read_report(report: Path, row: Row) -> None:
     row.failed = row.counts["failed"] > 0 or row.counts["passed"] == 0
 
 
-def try_release(row: Row, wheel: Path, python: str, venv: Path, *, whole_suite: bool) -> None:
+def try_release(row: Row, wheels: list[Path], python: str, venv: Path, *, whole_suite: bool) -> None:
     """Install one release and run the tests on it; the logs lie beside the venv."""
     binary = venv / "bin" / "python"
     run(python, "-m", "venv", "--clear", venv, limit_s=300)
-    run(binary, "-m", "pip", "install", "--no-cache-dir", "--no-compile", f"torch=={row.version}", wheel, *NEEDED,
+    run(binary, "-m", "pip", "install", "--no-cache-dir", "--no-compile", f"torch=={row.version}", *wheels, *NEEDED,
         limit_s=INSTALL_LIMIT_S)  # fmt: skip
     said = run(
         binary,
@@ -153,7 +153,9 @@ def main() -> int:
     parser.add_argument(
         "--python", default=sys.executable, help="the interpreter of the venvs (default: this one)"
     )
-    parser.add_argument("--wheel", type=Path, help="the wheel under test (default: built from this checkout)")
+    parser.add_argument(
+        "--wheel", type=Path, action="append", help="a wheel under test (default: built from this checkout)"
+    )
     parser.add_argument(
         "--folder", type=Path, help="where venvs and logs go (default: a new one below TMPDIR)"
     )
@@ -165,14 +167,14 @@ def main() -> int:
     given = parser.parse_args()
     folder = (given.folder or Path(tempfile.mkdtemp(prefix="torch-matrix-"))).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    wheel = given.wheel.resolve() if given.wheel else build_wheel(folder)
-    print(f"{wheel.name}; logs in {folder}")
+    wheels = [wheel.resolve() for wheel in given.wheel] if given.wheel else build_wheels(folder)
+    print(f"{', '.join(wheel.name for wheel in wheels)}; logs in {folder}")
     print(f"{'torch':14} {'python':8} {'passed':>7} {'failed':>7} {'skipped':>7} {'seconds':>8}", flush=True)
     failed = False
     for version in given.versions:
         row, began, venv = Row(version), time.monotonic(), folder / f"venv-{version}"
         try:
-            try_release(row, wheel, given.python, venv, whole_suite=given.whole_suite)
+            try_release(row, wheels, given.python, venv, whole_suite=given.whole_suite)
         except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
             row.failed = True
             row.notes.append(f"not run to its end: {error}")
