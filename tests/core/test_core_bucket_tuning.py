@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -177,6 +178,10 @@ def test_buckets_change_on_all_ranks_or_none_and_state_is_left_alone(
     from collective_core.torch import unasked_buckets
     from torch.nn.parallel import DistributedDataParallel, distributed
 
+    if "init_sync" not in inspect.signature(DistributedDataParallel).parameters:
+        pytest.skip(
+            "DDP of torch 2.4 copies rank 0's state whenever it is made, so its buckets are not tuned"
+        )
     made: list[Callable[[DistributedDataParallel, float | None], DistributedDataParallel]] = []
     monkeypatch.setattr(DistributedDataParallel, "__init__", DistributedDataParallel.__init__)
     monkeypatch.setattr(unasked_buckets, "register_optimizer_step_post_hook", lambda _hook: None)

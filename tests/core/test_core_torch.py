@@ -51,7 +51,8 @@ def test_ddp_equals_a_single_process(program: Program, environment: dict[str, st
 
 def test_ddp_with_uneven_inputs_equals_a_single_process(program: Program) -> None:
     ended = program("torch_join.py", size=2).finish()
-    assert [(one.returncode, one.output.splitlines()[-1:]) for one in ended] == [(0, ["done"])] * 2, ended
+    # On torch 2.4 a warning follows, about a temporary directory of torch.
+    assert all(one.returncode == 0 and "done" in one.output.splitlines() for one in ended), ended
 
 
 @pytest.mark.parametrize("api", ["wrapper", "fully_shard"])

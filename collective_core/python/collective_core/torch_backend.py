@@ -112,7 +112,12 @@ def create_process_group(store: Any, rank: int, size: int, timeout: timedelta) -
         unique_id = get_unique_id()
         store.set(_ID_KEY, unique_id)
     else:
-        store.wait([_ID_KEY], timeout)
+        try:
+            store.wait([_ID_KEY], timeout)
+        except RuntimeError as error:  # torch 2.4 does not name the key
+            raise CcoreBackendError(
+                f"rank 0 has not begun to make the group within {seconds:g} s ({_ID_KEY} is missing): {error}"
+            ) from error
         unique_id = bytes(store.get(_ID_KEY))
     try:
         communicator = Communicator(rank, size, unique_id, timeout_s=seconds, init_timeout_s=seconds)

@@ -100,7 +100,7 @@ def reductions(dtype: torch.dtype) -> None:
             dist.reduce(tensor, 1, op)
             same(f"reduce {what}", tensor, wanted if rank == 1 else inputs[0], signed_zeros=zeros)
             half = count // 2
-            output = at(torch.zeros(half, dtype=dtype), offset)
+            output = at(torch.zeros(half).to(dtype), offset)
             dist.reduce_scatter_tensor(output, at(inputs[rank][: 2 * half], offset), op)
             block = wanted[rank * half : (rank + 1) * half]
             same(f"reduce_scatter {what}", output, block, signed_zeros=zeros)
@@ -115,7 +115,7 @@ def copies(dtype: torch.dtype) -> None:
     tensor = at(inputs[rank].view(dtype), 1)
     dist.broadcast(tensor, 1)
     assert torch.equal(tensor.cpu().view(torch.uint8), inputs[1]), dtype
-    outputs = [at(torch.zeros(1001, dtype=dtype), 2 * one) for one in range(size)]
+    outputs = [at(torch.zeros(1001).to(dtype), 2 * one) for one in range(size)]
     dist.all_gather(outputs, at(inputs[rank].view(dtype), 3))
     for output, wanted in zip(outputs, inputs, strict=True):
         assert torch.equal(output.cpu().view(torch.uint8), wanted), dtype

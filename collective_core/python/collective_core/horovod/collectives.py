@@ -148,7 +148,8 @@ def _reduce_scatter_one(way: Way, tensor: torch.Tensor, request: Request) -> tor
     least, more = divmod(dense.shape[0], size)
     rows = [least + (rank < more) for rank in range(size)]
     # The library's blocks are equal, so shorter ones are filled up.
-    blocks = dense.new_zeros((size, rows[0], *dense.shape[1:]))
+    blocks = dense.new_empty((size, rows[0], *dense.shape[1:]))
+    blocks.view(torch.uint8).zero_()  # torch 2.4 cannot fill 8-bit floats
     for block, part in zip(blocks, torch.split(dense, rows), strict=True):
         block[: part.shape[0]] = part
     _scale(blocks, request.prescale)

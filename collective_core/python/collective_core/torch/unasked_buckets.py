@@ -127,6 +127,8 @@ def serve() -> None:
     """Tune every DDP that is made with torch's default buckets; called once."""
     original: Any = DistributedDataParallel.__init__
     signature = inspect.signature(original)
+    if "init_sync" not in signature.parameters:
+        return  # torch 2.4: rank 0's parameters and buffers would replace those of others with each change
 
     def init(self: DistributedDataParallel, *given: Any, **named: Any) -> None:
         original(self, *given, **named)
@@ -134,9 +136,7 @@ def serve() -> None:
         if type(self) is not DistributedDataParallel or not options.keys() <= _SIMPLE:
             return
         del options["self"], options["module"]
-        if "init_sync" in signature.parameters:
-            # Rank 0's parameters and buffers must not replace those of others.
-            options["init_sync"] = False
+        options["init_sync"] = False  # rank 0's parameters and buffers must not replace those of others
 
         def renew(ddp: DistributedDataParallel, cap: Cap) -> DistributedDataParallel:
             fresh = DistributedDataParallel.__new__(DistributedDataParallel)

@@ -85,6 +85,7 @@ class CcoreWork(WorkBase):
         super().__init__()
         self.description = description
         self.runner: threading.Thread | None = None  # the thread that is to run it, if it is queued
+        self.can_be_refused = False  # while it is queued: it does not run then
         self._span = span
         self._source = source
         self._done = threading.Event()
@@ -130,7 +131,10 @@ class CcoreWork(WorkBase):
         """Block until complete; raises CcoreBackendError. Zero means the operation's own deadline."""
         seconds = timeout.total_seconds()
         if self.runner is threading.current_thread() and not self._done.is_set():
-            raise self.unreachable()
+            if not self.can_be_refused:
+                raise self.unreachable()
+            # It must not run later either: it would meet other calls of the other ranks.
+            self.complete(None, self.unreachable())
         if not self._done.wait(seconds if seconds > 0 else None):
             raise CcoreBackendError(f"{self.description}: not complete after {seconds} s")
         release_waited(self, self._result)
@@ -220,7 +224,7 @@ class Worker:
         self._refuse_fork(work)
         in_callback = threading.current_thread() is self._thread
         if in_callback and self._in_batch and caller_waits:
-            # A refused operation must not run later either: it would meet other calls of the other ranks.
+            # torch 2.4 does not tell whether the caller waits: there, wait() refuses it.
             work.complete(None, work.unreachable())
             return work
         task = Single(work, operation)
@@ -235,6 +239,7 @@ class Worker:
             with self._in_use:
                 self._perform(task)
         else:
+            work.can_be_refused = True
             self._put(task)
         return work
 
@@ -277,6 +282,10 @@ class Worker:
             del task
 
     def _perform(self, task: Single) -> None:
+        if task.work.is_completed():  # refused while it was queued
+            with self._lock:
+                self._unfinished -= 1
+            return
         result: Any = None
         failure: BaseException | None = None
         try:
