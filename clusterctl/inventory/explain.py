@@ -21,6 +21,12 @@ _UNQUOTED = {
     "float_type": "expected a number, without quotes",
 }
 _READ_AS = {bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
+# What Ansible, ssh_config and other tools call these keys.
+_ELSEWHERE = {
+    "host": "address", "hostname": "address", "ip": "address", "hosts": "nodes", "username": "user",
+    "key": "identity_file", "private_key": "identity_file", "private_key_file": "identity_file",
+    "identityfile": "identity_file", "proxyjump": "proxy_jump",
+}  # fmt: skip
 
 
 def problems(error: ValidationError, document: Document, model: type[BaseModel]) -> list[InventoryProblem]:
@@ -122,5 +128,7 @@ def _model(kind: Any) -> type[BaseModel] | None:
 
 
 def _meant(word: str, known: list[str]) -> str:
-    close = get_close_matches(word.lower(), known, n=1)
+    word = word.lower()
+    elsewhere = _ELSEWHERE.get(word.removeprefix("ansible_").removeprefix("ssh_"))
+    close = [elsewhere] if elsewhere in known else get_close_matches(word, known, n=1)
     return f"; did you mean {close[0]}?" if close else ""

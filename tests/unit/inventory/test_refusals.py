@@ -27,8 +27,16 @@ CASES = {
         ),
     ),
     "unknown key at the top": (
+        "version: 1\nslots: 8\n" + NODE,
+        "inventory.yaml:2: slots: unknown key; expected one of version, launcher, defaults, groups, nodes",
+    ),
+    "a key of Ansible": (
+        "version: 1\nnodes:\n  - name: gpu01\n    ansible_host: 10.0.0.1\n",
+        "inventory.yaml:4: nodes[0].ansible_host: unknown key; did you mean address? Expected one of user, port",
+    ),
+    "a key of Ansible at the top": (
         "version: 1\nhosts: []\n" + NODE,
-        "inventory.yaml:2: hosts: unknown key; expected one of version, launcher, defaults, groups, nodes",
+        "inventory.yaml:2: hosts: unknown key; did you mean nodes? Expected one of version, launcher, defaults",
     ),
     "unknown key deep inside": (
         "version: 1\ndefaults:\n  requirements:\n    acs:\n      invm: leave\n" + NODE,
