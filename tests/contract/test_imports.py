@@ -15,7 +15,7 @@ SOURCE = CORE / "src"
 # A directory of src/ includes only those of the lines above its own.
 LAYERS = (
     {"common"},
-    {"reduce", "transport"},
+    {"device", "reduce", "transport"},
     {"topology"},
     {"schedule", "rendezvous"},
     {"collectives"},
