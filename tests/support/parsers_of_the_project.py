@@ -44,7 +44,7 @@ from clusterctl.inventory.model import Node
 from clusterctl.launch import leftovers, nccl_dumps, notices, pairs_apart, processes, readiness
 from clusterctl.launch.attribution import LeadingTags, MarkedTags, XmlElements
 from clusterctl.launch.launchers import mpi_version
-from clusterctl.report.known_errors import flight_recorder, origin, ras, topic_files, when
+from clusterctl.report.known_errors import flight_recorder, line_readings, origin, ras, topic_files, when
 from clusterctl.report.known_errors.scan import Scan
 from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.requirements.judge import judge_node
@@ -356,6 +356,11 @@ def parsers() -> tuple[Parser, ...]:
             "report.known_errors.ras",
             lambda text: ras.lines_of(text.encode(errors="replace")),
             _files("unit/report/logs/ras/*.json"),
+        ),
+        Parser(
+            "report.known_errors.line_readings",
+            lambda text: [line_readings.read(line) for line in text.splitlines()],
+            _files("unit/report/logs/broken/*"),
         ),
         Parser("report.known_errors.when", when.stamp_of, _files("unit/report/logs/broken/*")),
         Parser("report.known_errors.origin", origin.origin_of, _files("unit/report/logs/broken/*")),
