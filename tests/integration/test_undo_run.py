@@ -81,7 +81,7 @@ def test_a_damaged_journal_fails_the_undo_and_names_node_entry_and_path(farm, ru
              "begin": "then\n", "target": "/etc/thing", "wrote": "0123\n"}  # fmt: skip
     # On the first its prior value is gone, on the second nothing shows the place of the run.
     _put(farm, farm.nodes[0], {f"{FIRST}/0001/{name}": text for name, text in entry.items()})
-    _put(farm, farm.nodes[0], {f"{SECOND}/undone": "then\n", f"{FIRST}/order": "3\n"})
+    _put(farm, farm.nodes[0], {f"{SECOND}/undone": "then\n", f"{FIRST}/order": f"3\n3 {FIRST}\n"})
     _put(farm, farm.nodes[1], {f"{FIRST}/0001/kind": "write_file", f"{FIRST}/order": "\x01\x7f"})
     words = ("--yes", "--json", "--limit", "node[01-02]", str(farm.inventory(tmp_path)))
     for more, status in (((), "failed"), (("--dry-run",), "failed")):
