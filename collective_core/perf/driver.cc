@@ -153,30 +153,25 @@ class Benchmark {
       text += (text.empty() ? "0-" : ", 0-") + std::to_string(rank) + " " + peer(rank).transport;
     }
     std::vector<std::string> lines = {text.empty() ? "none, a single rank" : text};
-    // "rdma (of rank 0, proven over rxe0 port 1, ...)", or "tcp (RDMA is not used: ...)": of one kind on all ranks.
-    const std::string net = setting("CCORE_NET");
-    if (net.rfind("tcp (RDMA", 0) == 0) lines.push_back(net);
-    if (net.rfind("rdma", 0) != 0) return lines;
-    const std::string before = "proven over ";
-    const size_t found = net.find(before);
-    const std::vector<std::string> ports = gathered(
-        found == std::string::npos ? "" : net.substr(found + before.size(), net.size() - found - before.size() - 1));
+    const cc_setting net = setting("CCORE_NET");  // of one kind on all ranks
+    const std::string value = net.value, note = net.note, before = "proven over ";
+    if (net.source == CC_SETTING_NOT_USED) lines.push_back(value + " (RDMA is not used: " + note + ")");
+    if (value != "rdma") return lines;
+    const std::vector<std::string> ports = gathered(note.rfind(before, 0) == 0 ? note.substr(before.size()) : "");
     for (size_t rank = 0; rank < ports.size(); ++rank) {
       if (!ports[rank].empty()) lines.push_back("rdma by rank " + std::to_string(rank) + " over " + ports[rank]);
     }
     return lines;
   }
 
-  // The value of a setting of this rank, and where it is from.
-  std::string setting(const std::string& name) const {
-    size_t needed = 0;
-    require(cc_dump_config(comm_, nullptr, 0, &needed), comm_);
-    std::string text(needed, '\0');
-    require(cc_dump_config(comm_, text.data(), text.size(), &needed), comm_);
-    const std::string start = "\n" + name + "=";
-    const size_t begin = text.find(start);
-    if (begin == std::string::npos) return "";
-    return text.substr(begin + start.size(), text.find('\n', begin + 1) - begin - start.size());
+  // A setting of this rank; empty if the library has none of that name.
+  cc_setting setting(const std::string& name) const {
+    size_t count = 0;
+    require(cc_get_settings(comm_, nullptr, sizeof(cc_setting), &count), comm_);
+    std::vector<cc_setting> all(count);
+    require(cc_get_settings(comm_, all.data(), sizeof(cc_setting), &count), comm_);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const cc_setting& one) { return name == one.name; });
+    return found == all.end() ? cc_setting{} : *found;
   }
 
   // A short text of each rank, by rank.

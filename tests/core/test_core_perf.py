@@ -125,6 +125,16 @@ def emulated_nodes(rank: int) -> Mapping[str, str]:
     return {"CCORE_NODE_ID": f"n{rank // 2}", "CCORE_SOCKET_ADDR": f"127.0.0.{2 + rank // 2}"}
 
 
+def test_the_header_says_why_rdma_is_not_used(all_reduce_perf: Path, ranks: object) -> None:
+    def of_rank(rank: int) -> Mapping[str, str]:
+        return {**emulated_nodes(rank), "CCORE_NET": "auto", "CCORE_RDMA_DEVICE": "none0"}
+
+    ranks.start((str(all_reduce_perf), "-b", "1K", "-e", "1K", "-n", "1"), 4, of_rank)  # type: ignore[attr-defined]
+    ended = ranks.finish()  # type: ignore[attr-defined]
+    assert [one.returncode for one in ended] == [0] * 4, ended
+    assert "\n# Transport: tcp (RDMA is not used: " in ended[0].output
+
+
 def test_by_hand_on_two_emulated_nodes(all_reduce_perf: Path, ranks: object) -> None:
     ranks.start((str(all_reduce_perf), "-b", "1M", "-e", "1M", "-n", "3"), 4, emulated_nodes)  # type: ignore[attr-defined]
     ended = ranks.finish()  # type: ignore[attr-defined]
