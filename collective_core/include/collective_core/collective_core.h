@@ -305,8 +305,8 @@ typedef struct cc_setting {
   char value[512];  /* in effect */
   char note[256];   /* of what cannot be used, why; else what else is to be said of the value, or empty */
 } cc_setting;
-/* Fills *count settings in the order of docs/environment.md, those of which there is room, and stores in *count how many
- * there are; entry_bytes is sizeof(cc_setting). comm NULL: as the environment of this process alone says. Without
+/* Fills *count settings in the order of docs/environment.md, at most as many as *count, and stores in *count how many there
+ * are; entry_bytes is sizeof(cc_setting). comm NULL: as the environment of this process alone says. Without
  * waiting, from any thread, also after a failure. cc_dump_config has the same as text. */
 CC_API cc_result cc_get_settings(const cc_comm* comm, cc_setting* settings, size_t entry_bytes, size_t* count);
 
@@ -365,7 +365,7 @@ typedef struct cc_count {
   int32_t rounded; /* 1: a row for all sizes from bytes to below 2 * bytes that came after CC_COUNT_SIZES others */
   char algorithm[16]; /* "ring", ...; empty where there is none */
 } cc_count;
-/* Fills rows in the order in which they came up, those of which there is room, and stores in *count how many there are;
+/* Fills rows in the order in which they came up, at most as many as *count, and stores in *count how many there are;
  * entry_bytes is sizeof(cc_count). Without waiting, from any thread, also while an operation runs and after a failure. */
 CC_API cc_result cc_comm_counts(const cc_comm* comm, cc_count* counts, size_t entry_bytes, size_t* count);
 

@@ -385,7 +385,7 @@ def entries_of(function: Callable[..., int], subject: c_void_p | None, entry: ty
     found = c_size_t()
     check(function(subject, None, ctypes.sizeof(entry), byref(found)))
     while True:
-        # There may be more by now, of which another look is taken.
+        # There may be more by now; then all are requested again.
         room = found.value
         entries = (entry * room)()
         found = c_size_t(room)
