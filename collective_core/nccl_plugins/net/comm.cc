@@ -18,8 +18,12 @@ Comm::Comm(std::string peer, const std::vector<UniqueFd>& sockets)
 }
 
 Result Comm::fail(Result result, const std::string& why) {
-  int expected = kSuccess;
-  if (failed_.compare_exchange_strong(expected, result)) warn("NET/ccore : %s: %s", peer_.c_str(), why.c_str());
+  const std::lock_guard<std::mutex> lock(failing_);
+  if (failure() == kSuccess) {
+    // Logged before any call returns it: NCCL may end the process as soon as one fails.
+    warn("NET/ccore : %s: %s", peer_.c_str(), why.c_str());
+    failed_.store(result, std::memory_order_release);
+  }
   return failure();
 }
 

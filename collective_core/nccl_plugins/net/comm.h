@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +39,7 @@ class Comm {
   virtual ~Comm() = default;
   virtual Result test(Request* request, int* done, int* size) = 0;
 
-  // The first one is logged and kept.
+  // Any thread may call it. The first failure is logged, then kept.
   Result fail(Result result, const std::string& why);
   Result failure() const { return static_cast<Result>(failed_.load(std::memory_order_acquire)); }
 
@@ -52,6 +53,7 @@ class Comm {
   // would else not see that this process has died while the child lives.
   const UniqueFd nothing_;
   std::optional<NotInherited> not_inherited_;
+  std::mutex failing_;
   std::atomic<int> failed_{kSuccess};
 };
 

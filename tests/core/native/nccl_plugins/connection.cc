@@ -1,6 +1,7 @@
 #include "connection.h"
 
 #include <time.h>
+#include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
@@ -33,6 +34,8 @@ void keep_warning(LogLevel level, unsigned long /*subsystems*/, const char* /*fi
   va_end(arguments);
   if (std::getenv("SHOW_LOG")) std::fprintf(stderr, "%s\n", text);
   if (level != kLogWarn) return;
+  // A slow log: the cause must be in it before a call fails.
+  usleep(20000);
   const std::lock_guard<std::mutex> lock(g_mutex);
   std::memcpy(g_warning, text, sizeof text);
 }
