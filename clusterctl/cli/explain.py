@@ -48,12 +48,11 @@ def explain(
 
     Reads also the JSON of ncclras and dumps of torch's flight recorder.
 
-    Exit code 0: a cause was recognised; 1: none was (only slow paths, notes or consequences, or nothing); 3: a log
-    cannot be read, or is a binary file.
+    Exit code 0: a cause was recognised; 1: none was (only symptoms, slow paths, notes or consequences, or nothing);
+    3: a log cannot be read, or is a binary file.
     """
-    from clusterctl.documents.kinds import ErrorRole
     from clusterctl.report.known_errors import topic_files
-    from clusterctl.report.known_errors.scan import Scan
+    from clusterctl.report.known_errors.scan import LEADING, Scan
     from clusterctl.report.text import explained
 
     if logs.count(STANDARD_INPUT) > 1:
@@ -80,8 +79,7 @@ def explain(
     else:
         width = min(140, console.width() or 100)
         console.data(explained.lines(document, ended, width=max(40, width)))
-    causes = (ErrorRole.FAULT.value, ErrorRole.CAUSE.value)
-    raise typer.Exit(0 if any(found["role"] in causes for found in document["findings"]) else 1)
+    raise typer.Exit(0 if any(found.role in LEADING for found in scan.findings) else 1)
 
 
 def _folder_of_run(log: str, runs: Path | None) -> str | None:

@@ -38,9 +38,18 @@ class UnexplainedLine(LogLine):
     source: str | None = None
 
 
+class Origin(Part):
+    """A known fault or cause from which another error may follow: its name and its first line."""
+
+    id: str
+    file: str
+    line: int
+
+
 class KnownError(Part):
     """One known error: where it occurred, what it means, its likely cause, and what to do.
 
+    ``cause`` of a symptom lists what is possible. ``may_follow``: the last fault or cause before a consequence.
     ``gpus`` are PCI addresses, or indexes as NCCL counts them in a process.
     """
 
@@ -53,6 +62,7 @@ class KnownError(Part):
     hosts: tuple[str, ...]
     ranks: tuple[int, ...]
     gpus: tuple[str, ...] = ()
+    may_follow: Origin | None = None
     meaning: str
     cause: str
     fix: str
@@ -64,10 +74,12 @@ class KnownError(Part):
 class KnownCause(Part):
     """The most likely known cause of a failed run in its own logs, as ``explain`` names it.
 
-    ``log`` is its first line; the file's name is relative to the run folder.
+    ``log`` is its first line; the file's name is relative to the run folder. ``role``: of a symptom, ``cause`` lists
+    what is possible.
     """
 
     id: str
+    role: ErrorRole = ErrorRole.CAUSE
     hosts: tuple[str, ...]
     cause: str
     fix: str

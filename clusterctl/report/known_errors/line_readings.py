@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -23,6 +24,10 @@ Text = Annotated[str, StringConstraints(pattern=r"^[^0-9A-Z*]{5,}\*?$")]
 
 It is a word of its own, or with ``*`` at its end, the beginning of one.
 """
+
+
+_SHELL = {126: "cannot execute", 127: "command not found"}
+"""Exit codes of shells, by the text of their row."""
 
 
 class LineReading(NamedTuple):
@@ -90,6 +95,8 @@ class _Row(_Part):
         if number := groups.get("kernel"):
             says = f"The kernel or a driver failed with {_named(int(number))}."
             return LineReading(says, self.next, source, self.follows)
+        if found := _of_exit_code(int(groups.get("exit") or 0)):
+            return found
 
         def named(group: re.Match[str]) -> str:
             return (groups.get(group[1]) or "it").strip()
@@ -146,6 +153,16 @@ def _of_number(number: int, check: str, source: str) -> LineReading:
     if found is None:
         return LineReading(f"The call failed with {_named(number)}.", check, source, follows=False)
     return found._replace(says=f"The error number {number} is {found.says}")
+
+
+def _of_exit_code(code: int) -> LineReading | None:
+    """Return the reading of an exit code that a shell or a launcher gives by itself, None for that of a program."""
+    if code in _SHELL:
+        return read(_SHELL[code])
+    try:
+        return read(signal.Signals(-code if code < 0 else code - 128).name)
+    except ValueError:
+        return None
 
 
 def _named(number: int) -> str:

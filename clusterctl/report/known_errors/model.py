@@ -75,8 +75,6 @@ class KnownError(_Part):
 
     The pattern may capture the ``host`` at fault.
     """
-    may_follow: bool = False
-    """Whether the line is only a consequence if another fault or cause was logged before it."""
     below: Pattern | None = None
     """A line directly below one that matches; it belongs to it and may capture further places."""
     requirement: RequirementName | None = None

@@ -12,7 +12,7 @@ from clusterctl.documents.kinds import ErrorRole
 from clusterctl.inventory.user_paths import is_file, is_folder
 from clusterctl.launch.ranklog import LAUNCHER_LOG
 from clusterctl.report.known_errors import topic_files
-from clusterctl.report.known_errors.scan import Scan
+from clusterctl.report.known_errors.scan import LEADING, Scan
 from clusterctl.text import user_files
 
 _OF_RANK = re.compile(r"(?:^|/)rank-([0-9]{1,7})\.log$")
@@ -58,7 +58,7 @@ def of_ranks(*launches: Sequence[str]) -> Callable[[str], str | None]:
 def cause_in(
     run: Path, within: Iterable[str] = ("",), node_of: Callable[[str], str | None] = lambda _: None
 ) -> KnownCause | None:
-    """Return the most likely known cause in the logs of a run folder, None if no log has one.
+    """Return the most likely known cause in the logs of a run folder, else the first symptom; None without either.
 
     ``within``: the logs, or the directories with them, in the run folder. Of each log at most the last 4 MiB are read,
     and 32 MiB of all; a log that cannot be read is left out. ``node_of`` returns the only node that wrote a log, which
@@ -75,10 +75,11 @@ def cause_in(
             except OSError:
                 continue
     for found in scan.findings:
-        if found.role in (ErrorRole.FAULT, ErrorRole.CAUSE):
+        if found.role in (*LEADING, ErrorRole.SYMPTOM):
             first = found.first
             return KnownCause(
                 id=found.entry.id,
+                role=found.role,
                 hosts=tuple(found.hosts),
                 cause=found.entry.cause,
                 fix=found.entry.fix,

@@ -32,7 +32,9 @@ _LINES_BEFORE = 20
 _ONE_FAILURE_S = 2700
 """Stamps of different files that are further apart are of clocks in unknown time zones, or of other failures."""
 _STAMP_CHARACTERS = 120
-_LEADING = (ErrorRole.FAULT, ErrorRole.CAUSE)
+LEADING = (ErrorRole.FAULT, ErrorRole.CAUSE)
+"""The roles of findings that name the cause of a failure."""
+_LATER = (ErrorRole.SYMPTOM, ErrorRole.CONSEQUENCE)
 
 # Terminal colours and cursor movements (ECMA-48), and operating system commands such as window titles.
 _ESCAPES = re.compile(
@@ -121,8 +123,8 @@ class LogLine:
 class Occurrence:
     """One known error in the logs: its first and last line, its count, and its hosts, ranks and GPUs.
 
-    ``when``: the time of the first line, None without a stamp. ``role`` is that of the
-    entry, or ``consequence`` if another failure was logged before it.
+    ``when``: the time of the first line, None without a stamp. ``role`` is that of the entry, or ``consequence`` for a
+    symptom with a fault or cause before it. ``origin``: the last fault or cause before a symptom or consequence.
     """
 
     entry: KnownError
@@ -130,6 +132,7 @@ class Occurrence:
     last: LogLine
     when: Stamp | None
     role: ErrorRole
+    origin: Occurrence | None = None
     count: int = 0
     hosts: dict[str, None] = field(default_factory=dict)
     ranks: set[int] = field(default_factory=set)
@@ -170,13 +173,15 @@ class Scan:
     def findings(self) -> list[Occurrence]:
         """Return the known errors, likely root causes first: by role, then by first occurrence.
 
-        An error that may follow from others is a consequence if one of them was logged before it.
+        A symptom is a consequence if a fault or cause was logged before it.
         """
         found = _in_time(list(self._findings.values()))
-        origins = [one for one in found if one.entry.role in _LEADING and not one.entry.may_follow]
+        origins = [one for one in found if one.entry.role in LEADING]
         for one in found:
-            follows = one.entry.may_follow and any(_is_before(origin, one) for origin in origins)
-            one.role = ErrorRole.CONSEQUENCE if follows else one.entry.role
+            if one.entry.role in _LATER:
+                before = [origin for origin in origins if _is_before(origin, one)]
+                one.origin = before[-1] if before else None
+                one.role = ErrorRole.CONSEQUENCE if before else one.entry.role
         return sorted(found, key=lambda one: one.role.rank)
 
     @property

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from clusterctl.documents.explain import Explain, KnownCause, KnownError, LogRead, UnexplainedLine
+from clusterctl.documents.explain import Explain, KnownCause, KnownError, LogRead, Origin, UnexplainedLine
 from clusterctl.documents.explain import LogLine as ShownLine
 from clusterctl.documents.kinds import ErrorRole
 from clusterctl.inventory import nodeset
 from clusterctl.report.known_errors import line_readings
-from clusterctl.report.known_errors.scan import LogFile, LogLine, Occurrence
+from clusterctl.report.known_errors.scan import LEADING, LogFile, LogLine, Occurrence
 from clusterctl.report.line import Tone, TonedLine, whole
 from clusterctl.report.text.wrapping import below
 from clusterctl.text.wording import counted
@@ -18,6 +18,7 @@ from clusterctl.text.wording import counted
 _TITLES = {
     ErrorRole.FAULT: "Broken (look here first)",
     ErrorRole.CAUSE: "Likely causes",
+    ErrorRole.SYMPTOM: "What failed; the line does not state why",
     ErrorRole.SLOW_PATH: "Slower than it could be",
     ErrorRole.NOTE: "Worth knowing",
     ErrorRole.CONSEQUENCE: "Consequences of something else",
@@ -57,6 +58,7 @@ def to_document(
                 hosts=tuple(finding.hosts),
                 ranks=tuple(sorted(finding.ranks)),
                 gpus=tuple(finding.gpus),
+                may_follow=_origin(finding.origin),
                 meaning=finding.entry.meaning,
                 cause=finding.entry.cause,
                 fix=finding.entry.fix,
@@ -73,6 +75,12 @@ def to_document(
 
 def _line(line: LogLine) -> ShownLine:
     return ShownLine(file=line.file, line=line.number, text=line.text)
+
+
+def _origin(found: Occurrence | None) -> Origin | None:
+    return (
+        None if found is None else Origin(id=found.entry.id, file=found.first.file, line=found.first.number)
+    )
 
 
 def _unexplained_line(line: LogLine) -> UnexplainedLine:
@@ -109,10 +117,11 @@ def _places(finding: dict[str, Any], several_files: bool) -> str:
 
 
 def cause_lines(cause: KnownCause) -> list[str]:
-    """Return the cause of a failed run: what it is, its fix, and the line of the log."""
+    """Return the cause of a failed run, or what is possible: what it is, its fix, and the line of the log."""
     where = nodeset.fold(cause.hosts[:_SHOWN_PLACES])
+    label = "cause" if cause.role in LEADING else "possible causes"
     return [
-        f"cause: {cause.id}{f' on {where}' if where else ''}: {cause.cause}",
+        f"{label}: {cause.id}{f' on {where}' if where else ''}: {cause.cause}",
         f"fix: {cause.fix}",
         f"log: {cause.log.file}:{cause.log.line}: {cause.log.text}",
     ]
@@ -121,13 +130,17 @@ def cause_lines(cause: KnownCause) -> list[str]:
 def _in_full(finding: dict[str, Any], width: int, several_files: bool) -> Iterator[TonedLine]:
     yield _head(finding, several_files)
     yield whole(f"  | {finding['first']['text']}", Tone.OPEN)
-    for label, key in (("means", "meaning"), ("cause", "cause"), ("fix", "fix"), ("check", "check")):
+    cause = "may be" if finding["role"] == ErrorRole.SYMPTOM.value else "cause"
+    for label, key in (("means", "meaning"), (cause, "cause"), ("fix", "fix"), ("check", "check")):
         yield from _labelled(label, finding[key] or "", width, indent=2)
     yield from (TonedLine(f"  source {source}", ((2, 8, Tone.FAINT),)) for source in finding["sources"])
 
 
 def _head(finding: dict[str, Any], several_files: bool) -> TonedLine:
     text = f"* {finding['id']} ({finding['tool']}): {_places(finding, several_files)}"
+    if origin := finding["may_follow"]:
+        place = f"{origin['file']}:{origin['line']}" if several_files else f"line {origin['line']}"
+        text += f"; may follow from {place} ({origin['id']})"
     return TonedLine(text, ((2, 2 + len(finding["id"]), Tone.NAME),))
 
 
@@ -142,8 +155,8 @@ def lines(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 1
     if len(document["files"]) > 8:
         read += f" and {len(document['files']) - 8} more"
     found = [TonedLine(f"read {read or 'nothing'}")]
-    causes_known = any(f["role"] in (ErrorRole.FAULT.value, ErrorRole.CAUSE.value) for f in findings)
-    unexplained = _unexplained(document, width, several, causes_known=causes_known)
+    roles = {ErrorRole(finding["role"]) for finding in findings}
+    causes_known = not roles.isdisjoint(LEADING)
     if ended:
         found += [
             TonedLine(""),
@@ -154,11 +167,13 @@ def lines(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 1
         found += [TonedLine(""), TonedLine("The run has no log, because it ended before a launch.")]
     elif not findings:
         found += [TonedLine(""), TonedLine("The catalogue of known errors matches no line.")]
-    elif all(finding["role"] == ErrorRole.CONSEQUENCE.value for finding in findings) and not ended:
+    elif roles == {ErrorRole.CONSEQUENCE} and not ended:
         found += [TonedLine(""), TonedLine("The cause is not in the catalogue; only its consequences are.")]
-    found += [] if causes_known else unexplained
+    unexplained = _unexplained(document["unexplained"], width, several, causes_known=causes_known)
     for role, title in _TITLES.items():
         here = [finding for finding in findings if finding["role"] == role.value]
+        if role is ErrorRole.SLOW_PATH and not causes_known:
+            found += unexplained
         if not here:
             continue
         found += [TonedLine(""), whole(f"{title}:", Tone.BAD if role is ErrorRole.FAULT else Tone.HEAD)]
@@ -166,16 +181,18 @@ def lines(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 1
             if role is ErrorRole.CONSEQUENCE and causes_known:
                 found.append(_head(finding, several))
                 found += map(TonedLine, below("  ", finding["meaning"], 2, width))
+                if finding["may_follow"]:
+                    found += _labelled("fix", finding["fix"], width, indent=2)
             else:
                 found += _in_full(finding, width, several)
     return [*found, *(unexplained if causes_known else [])]
 
 
 def _unexplained(
-    document: dict[str, Any], width: int, several: bool, *, causes_known: bool
+    lines: Sequence[dict[str, Any]], width: int, several: bool, *, causes_known: bool
 ) -> list[TonedLine]:
     """Return the lines that may show the cause or another one, in the order of the logs, and what they state."""
-    if not document["unexplained"]:
+    if not lines:
         return []
     title = (
         "Other lines that look like errors and are not in the catalogue:"
@@ -184,7 +201,7 @@ def _unexplained(
     )
     found = [TonedLine(""), whole(title, Tone.HEAD)]
     said: set[str] = set()
-    for one in document["unexplained"]:
+    for one in lines:
         place = f"{one['file']}:{one['line']}" if several else f"line {one['line']}"
         found.append(whole(f"  {place}: {one['text']}", Tone.OPEN))
         if one["says"] and one["says"] not in said:

@@ -187,7 +187,7 @@ def test_the_json_of_ras_names_dead_failed_and_late_ranks(capsys: pytest.Capture
     host = ["172.16.64.245"]
     assert named == [
         ("nccl-ras-dead", "cause", [1], host, ["1"]),
-        ("nccl-ras-error", "cause", [2], host, ["2"]),
+        ("nccl-ras-error", "consequence", [2], host, ["2"]),
         ("nccl-ras-mismatch", "consequence", [3], host, ["3"]),
     ]
     assert document["findings"][2]["first"]["text"].startswith(

@@ -292,7 +292,26 @@ def test_unexplained_lines_come_before_consequences_and_not_beside_a_cause() -> 
     cause, consequence = shown.index("line 7: quorum.QuorumLost"), shown.index("* torch-child-failed")
     assert shown.index("The cause is not in the catalogue") < cause < consequence
     assert "Traceback" not in shown and "raise ChildFailedError" not in shown
-    assert "possibly the cause" not in rendered(scanned(LOGS / "broken" / "dpkg-dkms.log"))
+    assert "possibly the cause" not in rendered(scanned(LOGS / "broken" / "memlock-on-one-node.log"))
+
+
+def test_a_symptom_lists_what_is_possible_and_unexplained_lines_follow_it() -> None:
+    shown = rendered(scanned(LOGS / "broken" / "dpkg-dkms.log"))
+    symptom, unknown = shown.index("* dkms-build-failed"), shown.index("possibly the cause")
+    assert shown.index("What failed; the line does not state why:") < symptom < unknown
+    assert (
+        unknown < shown.index("* dpkg-error-code") and "\n  may be " in shown and "Likely causes" not in shown
+    )
+
+
+def test_what_may_follow_from_a_cause_names_its_line() -> None:
+    scan = scanned(
+        b"x\nRuntimeError: CUDA out of memory\n" + b"CUDA error: an illegal memory access was encountered\n"
+    )
+    document = explained.to_document(scan.files, scan.findings, scan.left_over)
+    assert document["findings"][1]["role"] == "consequence"
+    assert document["findings"][1]["may_follow"] == {"id": "cuda-out-of-memory", "file": "log0", "line": 2}
+    assert "line 3; may follow from line 2 (cuda-out-of-memory)" in rendered(scan)
 
 
 def test_a_line_is_found_whatever_piece_it_falls_into() -> None:
@@ -448,8 +467,9 @@ def test_the_document_is_json_and_counts_by_role() -> None:
     scan = scanned(LOGS / "broken" / "memlock-on-one-node.log")
     document = json.loads(json.dumps(explained.to_document(scan.files, scan.findings, scan.left_over)))
     assert document["schema"] == "clusterctl.explain/1"
-    assert document["summary"] == {"fault": 0, "cause": 1, "slow-path": 0, "note": 0, "consequence": 4}
+    roles = {"fault": 0, "cause": 1, "symptom": 0, "slow-path": 0, "note": 0, "consequence": 4}
+    assert document["summary"] == roles
     first = document["findings"][0]
     assert first["check"] == "clusterctl check INVENTORY --only memlock"
     assert first["first"]["line"] == 4
-    assert [ErrorRole(finding["role"]).rank for finding in document["findings"]] == [1, 4, 4, 4, 4]
+    assert [ErrorRole(finding["role"]).rank for finding in document["findings"]] == [1, 5, 5, 5, 5]
