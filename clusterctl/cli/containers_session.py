@@ -37,3 +37,19 @@ def containers_session(
     # The host keys of the containers are in the run's own file; the variable names the file of the nodes.
     os.environ.pop(KNOWN_HOSTS_VARIABLE, None)
     return open_session(run.path / containers_record.INVENTORY, limit=limit, fanout=fanout)
+
+
+def with_hosts(session: Session, runs: Path | None) -> Session:
+    """Return the session of containers with the facts of their hosts, as ``up`` read them."""
+    from dataclasses import replace
+
+    from clusterctl.containers import record as containers_record
+    from clusterctl.errors import ClusterctlError
+    from clusterctl.facts.document import fleet_from_document
+
+    try:
+        hosts = fleet_from_document(containers_record.those_up(None, runs).read("facts"))
+    except ClusterctlError:
+        # The containers run, whatever became of the record of their start; then only their side is shown.
+        hosts = {}
+    return replace(session, hosts=hosts)

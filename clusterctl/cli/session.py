@@ -37,6 +37,8 @@ class Session:
     command_timeout_s: float
     may_ask_for_root: bool = False
     password: SudoPassword | None = None
+    hosts: Mapping[str, NodeFacts] | None = None
+    """The facts of the hosts, if the nodes are containers on them and the command shows them; None: they are not."""
 
     def connected(self) -> Callable[[Node], Transport]:
         """Return what connects to a node; a person is first asked about new host keys, at the first call."""

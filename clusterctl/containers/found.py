@@ -13,8 +13,8 @@ from clusterctl.images.on_node import EngineInfo
 from clusterctl.inventory.field_types import Address
 from clusterctl.inventory.model import Node
 
-READS = frozenset({"containers", "network", "session", "system"})
-"""The subjects of the facts that starting a container reads."""
+READS = frozenset({"containers", "network", "python", "session", "system", "versions"})
+"""The subjects of the facts that starting a container reads; a launch shows the versions beside the image's."""
 _ADDRESS: TypeAdapter[str] = TypeAdapter(Address)
 
 

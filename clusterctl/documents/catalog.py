@@ -69,6 +69,7 @@ DOCUMENTS: tuple[type[Document], ...] = (
     image.ImagePush,
     image.ImageDistribute,
     image.ImageProve,
+    image.ImageShow,
     image.ImageLibrary,
     explain.Explain,
     render.Render,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from clusterctl.documents.kinds import FaultKind
+from clusterctl.documents.kinds import Compatibility, FaultKind
 
 GpuDirectStatus = Literal[
     "proven", "sockets", "no-gpudirect", "too-far", "unsupported", "no-rdma", "nvlink", "unknown"
@@ -165,3 +165,42 @@ class GraphOfNode(Closed):
     intra_path: str
     inter_path: str
     orders: tuple[ChannelOrder, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompatibilityFinding(Closed):
+    """One requirement of software in an image on the image or the host: its name, the result, and both values."""
+
+    what: str
+    judgement: Compatibility
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class VersionOnNodes(Closed):
+    """A version, and the nodes that have it; ``version`` None: these nodes have none."""
+
+    version: str | None
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SoftwareVersion(Closed):
+    """The versions of one software in the image and on the hosts; empty where it was not looked for."""
+
+    name: str
+    image: tuple[VersionOnNodes, ...]
+    host: tuple[VersionOnNodes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SoftwareVersions(Closed):
+    """The versions of all software that a launch uses, and whether they fit together."""
+
+    rows: tuple[SoftwareVersion, ...]
+    findings: tuple[CompatibilityFinding, ...]
+
+    @property
+    def unfit(self) -> tuple[CompatibilityFinding, ...]:
+        """Return what does not fit, or may not."""
+        return tuple(one for one in self.findings if one.judgement is not Compatibility.FITS)

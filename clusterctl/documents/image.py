@@ -10,8 +10,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
-from clusterctl.documents.evidence import Closed
-from clusterctl.documents.kinds import Compatibility
+from clusterctl.documents.evidence import Closed, CompatibilityFinding, SoftwareVersions
 from clusterctl.documents.words import Success
 
 
@@ -65,15 +64,6 @@ class BuiltLibrary(Part):
     sha256: str | None
     packages: tuple[LibraryPackage, ...]
     files: tuple[LibraryFile, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CompatibilityFinding(Closed):
-    """One requirement of the library on the base image: its name, the result, and the values of both sides."""
-
-    what: str
-    judgement: Compatibility
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,3 +178,14 @@ class ImageProve(Document):
     status: Success
     nodes: tuple[ProvenNode | UnprovenNode, ...]
     findings: tuple[str, ...]
+
+
+class ImageShow(Document):
+    """``clusterctl image show --json``: the versions in the image and on the nodes, and what does not fit together."""
+
+    schema_: Literal["clusterctl.image-show/1"] = Field(default="clusterctl.image-show/1", alias="schema")
+    status: Success
+    images: tuple[str, ...]
+    versions: SoftwareVersions
+    errors: dict[str, str]
+    """The nodes that did not answer, and why."""

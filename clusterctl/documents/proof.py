@@ -20,6 +20,7 @@ from clusterctl.documents.evidence import (
     RankProof,
     RankSpeed,
     SlowPart,
+    SoftwareVersions,
 )
 from clusterctl.documents.kinds import Effect
 
@@ -291,6 +292,8 @@ class Proof(Sparse):
     rates: dict[str, tuple[RankSpeed, ...]] | None = None
     losses: dict[str, tuple[float | None, ...]] | None = None
     """The loss at the end of each window, the mean of all ranks."""
+    versions: SoftwareVersions | None = None
+    """The software of the image and of the hosts."""
     settings: dict[str, JsonValue] | None = None
     hardware: str | None = None
     neighbours: NeighbourRates | None = None

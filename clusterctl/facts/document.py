@@ -78,3 +78,15 @@ def from_document(document: object) -> NodeFacts:
             f"recorded facts cannot be used: {model_errors.first(error)}",
             hint="another version of clusterctl wrote them; gather the facts again: clusterctl check",
         ) from None
+
+
+def fleet_from_document(document: object) -> dict[str, NodeFacts]:
+    """Return the facts of each node in a fleet's document, without nodes that have none that this version reads."""
+    nodes = document.get("nodes") if isinstance(document, Mapping) else None
+    found: dict[str, NodeFacts] = {}
+    for name, one in nodes.items() if isinstance(nodes, Mapping) else ():
+        try:
+            found[str(name)] = from_document(one)
+        except FactsError:
+            continue  # the node failed, or another version of clusterctl wrote it
+    return found

@@ -15,7 +15,8 @@ from typing import IO, TYPE_CHECKING
 
 from clusterctl import log, resources
 from clusterctl.artifacts.dockerfile import ModuleEdit, Recipe, render, require_reference
-from clusterctl.documents.image import CompatibilityFinding, ContentEntry, ImageLibrary
+from clusterctl.documents.evidence import CompatibilityFinding
+from clusterctl.documents.image import ContentEntry, ImageLibrary
 from clusterctl.documents.kinds import Compatibility
 from clusterctl.errors import ImageError
 from clusterctl.images import base_image, bundle, compatibility, engine, gpu_code, packages

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from clusterctl.documents.image import CompatibilityFinding
+from clusterctl.documents.evidence import CompatibilityFinding
 from clusterctl.documents.kinds import Compatibility
 from clusterctl.images import gpu_code
 from clusterctl.images.base_image import BaseImage, Version, dotted, version

@@ -142,6 +142,9 @@ class Measurement:
         # Notes come before faults: too many ranks may be the reason for both.
         for note in chosen.notes():
             self._say(f"note: {note}")
+        found = self._runner.versions()
+        for one in found.unfit if found is not None else ():
+            self._say(f"note: {one.what} {one.reason}")
         faults = chosen.unmet()
         if faults:
             return self._failed(faults, chosen)

@@ -13,6 +13,7 @@ from typing import TypeVar
 from clusterctl import log
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.user_program import UserProgram
+from clusterctl.documents.evidence import SoftwareVersions
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.health import Health
 from clusterctl.facts.model.node import NodeFacts
@@ -46,6 +47,7 @@ from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, Failure, FailureKind, HostMap, Transport, TransportError
 from clusterctl.transport.fanout import fan_out
 from clusterctl.transport.kept import Kept
+from clusterctl.trust.versions import side_by_side
 
 _LOG = log.get(__name__)
 _Work = TypeVar("_Work")
@@ -75,11 +77,12 @@ class Runner:
         on_facts: Callable[[HostMap[NodeFacts]], object] | None = None,
         viewer: Viewer | None = None,
         also_reads: frozenset[str] = frozenset(),
+        hosts: Mapping[str, NodeFacts] | None = None,
     ) -> None:
         """Prepare to launch.
 
         ``on_facts`` receives the facts of all nodes each time they were gathered; ``also_reads`` are subjects to gather
-        besides those that a launch reads.
+        besides those that a launch reads. ``hosts``: the nodes are containers on these hosts.
         """
         self.reads = readiness.READS | also_reads
         self.facts: Mapping[str, NodeFacts] = {}
@@ -91,6 +94,7 @@ class Runner:
         self._connect = connect
         self._fanout = fanout
         self._known_hosts = known_hosts
+        self._hosts = hosts
         self._on_facts = on_facts
         self._touched: dict[str, Node] = {}
         self._ready: dict[tuple[str, str], tuple[Readiness, ...]] = {}
@@ -161,6 +165,12 @@ class Runner:
         if not faults:
             self._ready[asked] = answers
         return answers, faults
+
+    def versions(self) -> SoftwareVersions | None:
+        """Return the versions on the prepared nodes, in image and host if these are containers; None before that."""
+        if not self.facts:
+            return None
+        return side_by_side(self.facts) if self._hosts is None else side_by_side(self._hosts, self.facts)
 
     def health(self) -> HostMap[Health]:
         """Return the health of every node: before a launch over the connections of ``prepare``, without a login."""

@@ -31,7 +31,7 @@ from clusterctl.report.text.table import size
 from clusterctl.report.view import Block, Case, CaseEnd, Item, Metric, Suite, Tile, View
 from clusterctl.results.record import Record, figure_of
 from clusterctl.text.wording import counted
-from clusterctl.views import bench_page, bench_sentence, bench_table, words
+from clusterctl.views import bench_page, bench_sentence, bench_table, versions, words
 from clusterctl.workloads.device.sensors import NO_GPU
 
 COLUMNS = (
@@ -80,9 +80,11 @@ def view(record: Record, *, for_page: bool = False) -> View:
     word, finer = words.of_bench(result)
     head, figures, proof = _blocks(result)
     turns, energy = _time_slices(result), _energy(result)
-    blocks: tuple[Block, ...] = (turns, head, figures, energy, proof)
+    software = _software(result)
+    blocks: tuple[Block, ...] = (turns, head, figures, energy, software, proof)
     if for_page:
-        blocks = (turns, head, *bench_page.above(record), figures, energy, *bench_page.below(record), proof)
+        below = bench_page.below(record)
+        blocks = (turns, head, *bench_page.above(record), figures, energy, *below, software, proof)
     labels = _labels(record, result.variants[0].key if result.variants else {})
     return View(
         title=_title(record),
@@ -215,6 +217,14 @@ def _energy_line(entry: Energy) -> str:
     found = entry.joules
     spread = f" ({found.least:.4g}-{found.greatest:.4g})" if found.bounds else ""
     return f"energy: {found.median:.4g} J per {entry.per}{spread}, all GPUs of {counted(entry.np, 'rank')}"
+
+
+def _software(result: BenchResult) -> Block:
+    """Return the versions of image and host; a terminal shows them for a program of the user only."""
+    found = result.proof.versions
+    if found is None:
+        return Block("")
+    return replace(versions.block(found), on_terminal=bench_sentence.of_a_program(result))
 
 
 def _time_slices(result: BenchResult) -> Block:

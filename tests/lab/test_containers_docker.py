@@ -183,6 +183,16 @@ def test_containers_are_nodes_and_down_leaves_nothing(distributed, command, inve
 class TestRunningContainers:
     """What needs containers and leaves them as they are: one ``up`` for all."""
 
+    def test_a_program_shows_the_versions_of_the_image_beside_those_of_the_hosts(self, up):
+        launched = up.command("launch", "--containers", "--json", "--", "sh", "-c", "echo up")
+        rows = {row["name"]: row for row in launched["proof"]["versions"]["rows"]}
+        for name in ("OS", "RDMA libraries", "Python"):
+            for side in ("image", "host"):
+                (one,) = rows[name][side]
+                assert (one["version"] is not None, one["nodes"]) == (True, list(NODES)), rows[name]
+        assert [one["nodes"] for one in rows["kernel"]["host"]] == [list(NODES)]
+        assert rows["kernel"]["image"] == []
+
     @pytest.mark.parametrize("mpi", ["openmpi4", "openmpi5", "mpich", "torchrun"])
     def test_benchmarks_run_between_the_containers_through_every_launcher(self, up, mpi):
         """Open MPI 4 is the image's; the others come from the Python package index, by the containers' own mounts."""

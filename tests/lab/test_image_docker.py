@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import platform
+import re
 import socket
 import subprocess
 import time
@@ -223,3 +225,31 @@ def test_the_proof_says_where_there_is_nothing_to_look_into(images, container, t
         "d: python3 is not in the container",
         "d: no process has the library ccore mapped",
     ]
+
+
+def test_the_versions_in_the_image_stand_beside_those_of_the_host(images):
+    built = images.build("one", "--package", images.package(0))
+    done = images.run("image", "show", f"{RUN}:one", "--json")
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    shown = json.loads(done.stdout)
+    rows = {row["name"]: row for row in shown["versions"]["rows"]}
+
+    def in_image(name):
+        return [one["version"] for one in rows[name]["image"]]
+
+    assert in_image("OS") == [built["base"]["os"]]
+    version = built["library"]["version"]
+    assert in_image("library") == [f"ccore {version}, collective-core {version}"]
+    contents = {(entry["kind"], entry["name"]): entry["version"] for entry in built["contents"]}
+    upstream = contents["deb", "libibverbs1"].partition("-")[0]
+    assert in_image("RDMA libraries") == [f"rdma-core {upstream}"]
+    assert in_image("Python")[0].startswith("3.")
+    assert [one["version"] for one in rows["kernel"]["host"]] == [platform.release()]
+    assert rows["kernel"]["image"] == []
+    assert images.client.containers.list(all=True, filters={"ancestor": f"{RUN}:one"}) == []
+
+    table = images.run("image", "show", f"{RUN}:one")
+    assert re.search(r"^version of +image +host$", table.stdout, re.MULTILINE), table.stdout
+    lacking = images.run("image", "show", f"{RUN}:nowhere")
+    assert (lacking.returncode, lacking.stdout) == (9, "")
+    assert f"does not have the image {RUN}:nowhere" in lacking.stderr

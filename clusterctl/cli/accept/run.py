@@ -245,18 +245,9 @@ def _cannot_run(
 
 def _facts_before(run: RunDir) -> dict[str, NodeFacts]:
     """Return the facts at the first start of the run, so that what it added since then is known."""
-    from clusterctl.errors import FactsError
-    from clusterctl.facts.document import from_document
+    from clusterctl.facts.document import fleet_from_document
 
-    found: dict[str, NodeFacts] = {}
-    nodes = run.read("facts").get("nodes") if run.holds("facts.json") else {}
-    for name, document in nodes.items():
-        if "error" not in document:
-            try:
-                found[name] = from_document(document)
-            except FactsError:
-                continue  # another version of clusterctl wrote it
-    return found
+    return fleet_from_document(run.read("facts")) if run.holds("facts.json") else {}
 
 
 def _rows(

@@ -78,7 +78,9 @@ def session_of(where: Where, fanout: int | None, runs: Path | None, *, accept_ne
 
     if where.containers:
         containers_session.refuse_inventory(where.inventory)
-        return containers_session.containers_session(None, runs, limit=where.limit, fanout=fanout)
+        return containers_session.with_hosts(
+            containers_session.containers_session(None, runs, limit=where.limit, fanout=fanout), runs
+        )
     return open_session(
         where.inventory, limit=where.limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
     )
@@ -126,6 +128,7 @@ def runner_of(
         on_facts=keep,
         viewer=viewer,
         also_reads=also_reads,
+        hosts=session.hosts,
     )
 
 
@@ -184,6 +187,7 @@ def measure(asked: Experiment, request: Request, say: Callable[[str], None] = co
         node_of = of_ranks(*(one["node_of_rank"] for one in measured.launches))
         result = result.model_copy(update={"cause": cause_in(run.path, node_of=node_of)})
     result = _with_topology(run, runner, result, measured.launches)
+    result = _with_versions(runner, result)
     result = bench_trust.held_to(bench_trust.held_against(result, asked.baseline), asked.min_efficiency)
     lines = [command.line for command in commands]
     record = from_document(result.document(), commands=lines, folder=str(run.path.resolve()), label=run.label)
@@ -209,6 +213,13 @@ def _with_topology(
     if found is None:
         return result
     return result.model_copy(update={"proof": result.proof.model_copy(update={"topology": found})})
+
+
+def _with_versions(runner: Runner, result: BenchResult) -> BenchResult:
+    """Return the result with ``proof.versions``; unchanged if no node was probed."""
+    return result.model_copy(
+        update={"proof": result.proof.model_copy(update={"versions": runner.versions()})}
+    )
 
 
 def _tell_interrupted(reached: str, ended: str, kept: str) -> None:

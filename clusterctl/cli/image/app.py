@@ -11,6 +11,7 @@ from clusterctl.cli.image.build import build
 from clusterctl.cli.image.distribute import distribute
 from clusterctl.cli.image.name import image_of
 from clusterctl.cli.image.prove import prove
+from clusterctl.cli.image.show import show
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
 from clusterctl.cli.terminal import interrupt
 from clusterctl.cli.terminal.progress import Progress
@@ -23,6 +24,7 @@ app = typer.Typer(
 
 
 app.command("build")(build)
+app.command("show")(show)
 app.command("prove")(prove)
 app.command("distribute")(distribute)
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from clusterctl.facts.base import Part
+from clusterctl.facts.model.services import Package
 
 OLDEST_TORCH = (2, 4)
 """The oldest release of torch that clusterctl's programs for nodes run on."""
@@ -31,6 +32,13 @@ class PythonFacts(Part):
     """The path of collective_core's program of the requested name."""
     library: InstalledLibrary | None = None
     """The requested library of others."""
+    packages: tuple[Package, ...] = ()
+    """Those of CUDA, cuDNN, NCCL and collective libraries that are installed for it."""
+
+    def package(self, *names: str) -> str | None:
+        """Return the version of the first of these packages that is installed, or None."""
+        there = {package.name: package.version for package in self.packages}
+        return next((there[name] for name in names if name in there), None)
 
     @property
     def release(self) -> tuple[int, int] | None:

@@ -26,6 +26,16 @@ class Versions(Part):
     """Versions of NCCL, from the file names of its library and Python packages."""
     cuda: tuple[str, ...] = ()
     """Versions of CUDA below /usr/local."""
+    cuda_compat: tuple[str, ...] = ()
+    """Versions of the driver's libraries that CUDA's package for forward compatibility brought."""
+    cudnn: tuple[str, ...] = ()
+    """Versions of cuDNN, from the file names of its library."""
+    libibverbs: tuple[str, ...] = ()
+    """Versions in the file names of libibverbs: 1.14.39.0 of rdma-core 39, 1.0.0 of earlier ones."""
+    ofed: str | None = None
+    """The release that ``ofed_info`` names: MLNX_OFED_LINUX-5.4-3.1.0.0."""
+    library: str | None = None
+    """The collective library of an image of ``image build``, from its manifest."""
 
     def firmware_word(self, name: str) -> str | None:
         """Return an entry of the DMI table, or None."""

@@ -12,6 +12,7 @@ from clusterctl.facts.model.python import (
     PythonEnvironment,
     PythonFacts,
 )
+from clusterctl.facts.model.services import Package
 from clusterctl.text.foreign import whole
 from clusterctl.text.grouping import grouped
 
@@ -21,9 +22,27 @@ INTERPRETER = f"{ENVIRONMENT}/bin/python3"
 MARK = ".clusterctl-venv"
 """The file in an environment of clusterctl: a line with the run that made it, and a line with its content."""
 _LINES = frozenset(
-    {"environment", "distribution", "libc", "python", "python-version", "torch", "library", "core-perf"}
+    {
+        "environment",
+        "distribution",
+        "libc",
+        "python",
+        "python-version",
+        "torch",
+        "library",
+        "core-perf",
+        "package",
+    }
 )
+PACKAGES = (
+    *("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime-cu11"),
+    *("nvidia-cudnn-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu11"),
+    *("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11"),
+    *("collective-core", "horovod", "tencent-lightcc", "lightcc", "torch-accl", "acspeed", "aiacc-nccl"),
+)
+"""The packages of Python whose versions matter to a launch: CUDA, cuDNN, NCCL, and collective libraries."""
 _MOST_BASES = 32
+_LONGEST = 100
 _RUN = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _BASE = re.compile(r"(/usr/bin/python3\.(\d{1,3})) (yes|no) (yes|no) (yes|no)")
 _GLIBC = re.compile(r"(?:glibc )?(\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)")
@@ -62,7 +81,7 @@ case $PYTHON in
 esac
 [ -n "$p" ] || return 0
 echo "python $p"
-t 100 "$p" - "${{PROGRAM:-all_reduce_perf}}" "$LIBRARY" <<'PYTHON_END' 2>/dev/null
+t 100 "$p" - "${{PROGRAM:-all_reduce_perf}}" "$LIBRARY" {" ".join(PACKAGES)} <<'PYTHON_END' 2>/dev/null
 """
         """\
 import importlib.metadata as metadata
@@ -76,6 +95,11 @@ try:
     print("torch " + metadata.version("torch"))
 except metadata.PackageNotFoundError:
     pass
+for name in sys.argv[3:]:
+    try:
+        print("package " + name + " " + metadata.version(name))
+    except metadata.PackageNotFoundError:
+        pass
 module, _, distribution = sys.argv[2].partition(" ")
 if module:
     try:
@@ -124,6 +148,11 @@ def parse_python(text: str) -> NodePython:
             one("torch"),
             one("core-perf"),
             InstalledLibrary(version, folder) if folder else None,
+            tuple(
+                Package(name, version[:_LONGEST])
+                for name, _, version in (line.partition(" ") for line in said.get("package", ()))
+                if name in PACKAGES and version
+            ),
         ),
         environment=_environment(one("environment")),
         distribution=tuple(map(_distribution, said.get("distribution", ())[:_MOST_BASES])),

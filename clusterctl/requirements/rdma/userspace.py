@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.vendors import tables
+from clusterctl.facts.rdma_providers import is_listed, missing_provider
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.packages import by_hand, install
@@ -35,19 +35,6 @@ ABOUT = About(
 
 APT_PACKAGES = ("ibverbs-providers", "ibverbs-utils", "libibverbs1", "librdmacm1", "rdma-core")
 DNF_PACKAGES = ("libibverbs", "libibverbs-utils", "librdmacm", "rdma-core")
-
-
-def _is_listed(facts: NodeFacts, device: RdmaDevice) -> bool:
-    """Return whether ibv_devices lists a device, which proves that its library and provider are installed."""
-    return device.name in facts.rdma.listed.or_else(())
-
-
-def _missing_provider(facts: NodeFacts, device: RdmaDevice) -> str | None:
-    if _is_listed(facts, device):
-        return None
-    pci = facts.pci.device(device.pci_address) if device.pci_address is not None else None
-    known = None if pci is None else tables.nic_drivers().get(pci.driver or "")
-    return known.provider if known is not None and known.provider not in facts.rdma.providers else None
 
 
 def _has_device_files(facts: NodeFacts) -> bool:
@@ -90,7 +77,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     if not devices:
         return Decision(NAME, Status.NOT_APPLICABLE, "the node has no RDMA device", evidence)
     steps = _steps(facts, node, devices)
-    unproven = [device for device in devices if not _is_listed(facts, device)]
+    unproven = [device for device in devices if not is_listed(facts, device)]
     if rdma.libibverbs is None and unproven:
         reason = f"libibverbs is not installed: programs cannot use RDMA{_by_hand(facts)}"
         return Decision(NAME, Status.UNMET, reason, evidence, steps=steps)
@@ -98,7 +85,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         reason = "libibverbs has no providers: it finds no device, and NCCL silently uses sockets"
         reason += _by_hand(facts)
         return Decision(NAME, Status.UNMET, reason, evidence, steps=steps)
-    lacking = {device.name: _missing_provider(facts, device) for device in devices}
+    lacking = {device.name: missing_provider(facts, device) for device in devices}
     named = [f"{provider} (for {name})" for name, provider in lacking.items() if provider is not None]
     if named:
         reason = f"libibverbs lacks the provider {some(named)}{_by_hand(facts)}"
@@ -122,8 +109,8 @@ def _steps(facts: NodeFacts, node: Node, devices: tuple[RdmaDevice, ...]) -> tup
     if not there and not facts.in_container:
         found.append(LoadModule("Load ib_uverbs", "ib_uverbs"))
     complete = facts.rdma.libibverbs is not None and bool(facts.rdma.providers)
-    complete = complete or all(_is_listed(facts, device) for device in devices)
-    complete = complete and not any(_missing_provider(facts, device) for device in devices)
+    complete = complete or all(is_listed(facts, device) for device in devices)
+    complete = complete and not any(missing_provider(facts, device) for device in devices)
     if complete or facts.gpudirect.ofed_version.value is not None:
         return tuple(found)
     names = APT_PACKAGES if facts.software.manager == "apt" else DNF_PACKAGES

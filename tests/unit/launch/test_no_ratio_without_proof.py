@@ -108,6 +108,9 @@ class ReportingRunner:
     def identity(self):
         return SHOWN
 
+    def versions(self):
+        return None
+
     def prepare(self, *_):
         nodes = (Node(name=name, address=name, slots=1) for name in "ab")
         return tuple(replace(assumed(node), core_perf="/opt/bin/all_reduce_perf") for node in nodes), ()
