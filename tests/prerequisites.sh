@@ -13,7 +13,7 @@ packages=(
   zsh fish                               # shell completion
   busybox-static tcsh pciutils strace util-linux            # the probe and the runner under other shells
   dpkg-dev iproute2 debootstrap debian-archive-keyring zstd cpio e2fsprogs qemu-system-x86 ipxe-qemu qemu-utils  # lab
-  fio stress-ng perftest                 # rows of accept
+  fio stress-ng iperf3 perftest          # rows of accept
   rpm createrepo-c                       # packages that a controller carries, and a repository of the RHEL family
 )
 # An engine from elsewhere (Docker CE) serves as well, and Debian's package would want its place.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterctl.acceptance.model import AcceptRow, Tier
-from clusterctl.acceptance.rows import cpu, disk, fleet, gpu, rdma, sanity, tools
+from clusterctl.acceptance.rows import cpu, disk, fleet, gpu, rdma, sanity, tcp, tools
 
 _BY_HARDWARE: tuple[AcceptRow, ...] = (
     *sanity.ROWS,
@@ -11,6 +11,7 @@ _BY_HARDWARE: tuple[AcceptRow, ...] = (
     *cpu.ROWS,
     *disk.ROWS,
     *rdma.ROWS,
+    *tcp.ROWS,
     *tools.ROWS,
     *fleet.ROWS,
     *sanity.AT_THE_END,

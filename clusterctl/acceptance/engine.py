@@ -130,7 +130,7 @@ class AcceptEngine:
             leftovers.claim(transport, self._directory, self._controller)
             with understanding(node.name, "what it has"):
                 programs = survey.parse(found.text)
-            ready = ReadyNode(node, facts, programs, self._directory, self._token)
+            ready = ReadyNode(node, facts, programs, self._directory, self._token, len(self._nodes))
             if archive is not None and ready.torch is not None:
                 transport.put(archive, f"{self._directory}/{ARCHIVE}", mode=0o600)
             return ready
@@ -206,20 +206,29 @@ class AcceptEngine:
 
     def _pairs(self, row: AcceptRow, work: PairProgram, repeat: int) -> None:
         able: list[str] = []
+        # Nodes that have a result from before an interrupt are partners of those without.
+        wanted: list[str] = []
         for name, ready in self.ready.items():
-            if self._outcomes.has(name, row.name, repeat):
-                continue
             begun = ready.start(row, repeat)
-            if begun.not_applicable or begun.not_run:
-                self._add(begun)
-            else:
+            missing = not self._outcomes.has(name, row.name, repeat)
+            if not begun.not_applicable and not begun.not_run:
                 able.append(name)
+                wanted += [name] if missing else []
+            elif missing:
+                self._add(begun)
+        if not wanted:
+            return
+        if row.too_few(len(able)):
+            for name in wanted:
+                begun = self.ready[name].start(row, repeat)
+                self._add(replace(begun, not_run="no other node can run it"))
+            return
         best: dict[str, RowOutcome] = {}
         for pairs in rounds_of_pairs(able):
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
                 servers = {client: server for server, client in pairs[start : start + _PAIRS_AT_ONCE]}
                 self._one_round(row, work, repeat, servers, best)
-        for name in able:
+        for name in wanted:
             self._add(best[name])
 
     def _one_round(
@@ -265,8 +274,6 @@ class AcceptEngine:
         able: list[str] = []
         for name, ready in self.ready.items():
             begun = ready.start(row, repeat)
-            if not begun.not_applicable and len(self._nodes) < work.least_nodes:
-                begun = replace(begun, not_applicable=work.too_few)
             if begun.not_applicable:
                 self._add(begun)
             else:

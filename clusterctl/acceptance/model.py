@@ -135,7 +135,7 @@ class PairProgram:
     """A row that runs a server on one node and a client on another, all pairs at the same time.
 
     The client's command may start before the server listens, and must retry. ``parse`` reads the client's output; the
-    result belongs to both nodes. With one node, server and client run on it.
+    result belongs to both nodes. With one node, server and client run on it, unless the row takes two.
     """
 
     server: Callable[[RowPlace], RowCommand]
@@ -175,15 +175,9 @@ class FleetAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FleetProgram:
-    """A row that needs all nodes at once, at least ``least_nodes``; such rows run one after the other."""
+    """A row that needs all nodes at once; such rows run one after the other."""
 
     run: Callable[[FleetPlace], FleetAnswer]
-    least_nodes: int = 1
-
-    @property
-    def too_few(self) -> str:
-        """Return why the row does not apply to fewer nodes."""
-        return f"it takes {self.least_nodes} nodes"
 
 
 def _cpu(facts: NodeFacts) -> str:
@@ -205,10 +199,15 @@ class AcceptRow:
     work: FromFacts | NodeProgram | PairProgram | FleetProgram
     applies: Callable[[NodeFacts], str] = lambda _: ""
     hardware: Callable[[NodeFacts], str] = _cpu
+    least_nodes: int = 1
     at_the_end: bool = False
     """Whether the row runs after all others and their repeats, each time that the run goes on."""
     also_measured_by: str = ""
     """The row that measures the same without the tools of this one: if it ran, a missing tool does no harm."""
+
+    def too_few(self, nodes: int) -> str:
+        """Return why the row does not apply to a run of so few nodes, or an empty text."""
+        return f"it takes {self.least_nodes} nodes" if nodes < self.least_nodes else ""
 
 
 @dataclass(frozen=True, slots=True)

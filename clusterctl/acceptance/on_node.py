@@ -74,6 +74,8 @@ class ReadyNode:
     programs: Survey
     directory: str
     token: str
+    nodes: int = 1
+    """How many nodes the run has."""
 
     @property
     def python(self) -> str | None:
@@ -113,7 +115,7 @@ class ReadyNode:
     def start(self, row: AcceptRow, repeat: int) -> RowOutcome:
         """Return the outcome of a row before it runs: with the reason if it cannot run here."""
         begun = RowOutcome(self.node.name, row.name, row.hardware(self.facts), repeat)
-        why = row.applies(self.facts)
+        why = row.applies(self.facts) or row.too_few(self.nodes)
         if why:
             return replace(begun, not_applicable=why)
         work = row.work

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from clusterctl.acceptance.limits import AcceptLimits, FleetComparison, is_for
-from clusterctl.acceptance.model import AcceptRow, FleetProgram, RowStatus
+from clusterctl.acceptance.model import AcceptRow, RowStatus
 from clusterctl.acceptance.on_node import ReadyNode
 from clusterctl.acceptance.rules import read_rule
 from clusterctl.documents.accept import AcceptPlan, PlannedRow, PlannedThreshold
@@ -19,8 +18,6 @@ def document(rows: Sequence[AcceptRow], nodes: Sequence[ReadyNode], limits: Acce
 
 def _row(row: AcceptRow, nodes: Sequence[ReadyNode], limits: AcceptLimits) -> PlannedRow:
     begun = [ready.start(row, 0) for ready in nodes]
-    if isinstance(row.work, FleetProgram) and len(nodes) < row.work.least_nodes:
-        begun = [replace(one, not_applicable=row.work.too_few) for one in begun]
     runs = [one for one in begun if not one.not_run and not one.not_applicable]
     hardware = tuple(dict.fromkeys(one.hardware for one in runs if one.hardware))
     return PlannedRow(

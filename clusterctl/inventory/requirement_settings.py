@@ -190,7 +190,8 @@ class AcceptToolsSettings(Model):
     """Whether the nodes must have the programs that `accept` calls."""
 
     require: bool = False
-    """True: each node must have fio and stress-ng, and perftest if it has RDMA devices; false: not applicable."""
+    """True: each node must have fio, stress-ng and iperf3, and perftest if it has RDMA devices; false: not
+    applicable."""
 
 
 class DiskSettings(Model):

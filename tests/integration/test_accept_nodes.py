@@ -174,6 +174,32 @@ def test_a_missing_tool_is_not_run_and_a_node_that_is_down_is_named(small_farm, 
     assert "Ran 1 of 2 rows on 3 nodes" in done.stderr
 
 
+def test_one_tcp_stream_is_measured_beside_many(small_farm, run_clusterctl, tmp_path, tier_unavailable):
+    if shutil.which("iperf3") is None:
+        tier_unavailable("iperf3 is not installed")
+    inventory = str(small_farm.inventory(tmp_path))
+    site = tmp_path / "site.yaml"
+    site.write_text("rules: [{when: tcp-streams.many_streams_gbit_per_s < 0.01, verdict: fail}]\n")
+    # All nodes share the ports of this machine, so that one pair can measure at a time.
+    done = run_clusterctl(
+        "accept", inventory, "--limit", "node[01-02]", "--only", "tcp-streams", "--thresholds", str(site),
+        "--json", env=small_farm.env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    for node in json.loads(done.stdout)["nodes"]:
+        (row,) = node["rows"]
+        values = {value["field"]: value["value"] for value in row["values"]}
+        assert row["tool"].startswith("iperf 3") and all(
+            value["hardware"] == "TCP" for value in row["values"]
+        )
+        one, many = values["one_stream_gbit_per_s"], values["many_streams_gbit_per_s"]
+        assert one > 0 and values["one_stream_share"] == pytest.approx(one / many, rel=0.01)
+    alone = run_clusterctl(
+        "accept", inventory, "--limit", "node01", "--only", "tcp-streams", env=small_farm.env
+    )
+    assert "not applicable here: tcp-streams" in alone.stdout
+
+
 def test_the_health_check_of_slurm_passes_or_drains(run_clusterctl, clusterctl, tmp_path):
     script = run_clusterctl("render", "slurm-healthcheck", "--only", "kernel-log").stdout
     failing = run_clusterctl("render", "slurm-healthcheck", "--only", "hpl").stdout

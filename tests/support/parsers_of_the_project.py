@@ -19,7 +19,7 @@ import facts_recorded as recorded
 
 import clusterctl
 from clusterctl.acceptance import survey
-from clusterctl.acceptance.outputs import dcgm, fio, hpl, nccl_tests, nvbandwidth, perftest, stress_ng
+from clusterctl.acceptance.outputs import dcgm, fio, hpl, iperf3, nccl_tests, nvbandwidth, perftest, stress_ng
 from clusterctl.acceptance.outputs import records as device_records
 from clusterctl.apply import present, records
 from clusterctl.benchmarks import locate, neighbours, perf_output, training
@@ -216,7 +216,8 @@ def _imported(name: str, kind: kinds.Kind) -> Callable[[str], object]:
 
 
 _ACCEPTANCE: tuple[tuple[str, Callable[[str], object]], ...] = (
-    ("dcgm", dcgm.parse), ("fio", fio.parse), ("hpl", hpl.parse), ("nccl_tests", nccl_tests.parse),
+    ("dcgm", dcgm.parse), ("fio", fio.parse), ("hpl", hpl.parse), ("iperf3", iperf3.parse),
+    ("nccl_tests", nccl_tests.parse),
     ("nvbandwidth", nvbandwidth.parse), ("perftest", perftest.parse), ("records", device_records.parse),
     ("stress_ng", stress_ng.memory_rate), ("stress_ng", stress_ng.verified),
 )  # fmt: skip

@@ -200,13 +200,15 @@ ROWS = (
         "collective",
         "all_reduce over all nodes, verified",
         Tier.PERFORMANCE,
-        FleetProgram(collective, least_nodes=2),
+        FleetProgram(collective),
+        least_nodes=2,
     ),
     AcceptRow(
         "locate",
         "pairs of all nodes: the slow node, rail or link",
         Tier.PERFORMANCE,
-        FleetProgram(locate, least_nodes=3),
+        FleetProgram(locate),
+        least_nodes=3,
     ),
     AcceptRow(
         "training",

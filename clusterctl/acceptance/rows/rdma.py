@@ -4,47 +4,40 @@ from __future__ import annotations
 
 from clusterctl.acceptance.model import AcceptRow, PairProgram, RowCommand, RowPlace, RowTool, Tier
 from clusterctl.acceptance.outputs import perftest
+from clusterctl.acceptance.rows.pairs import AGAIN, TRIES
 from clusterctl.facts.model.fabric import RdmaDevice, RdmaPort
 from clusterctl.facts.model.node import NodeFacts
 
 _PORT = 18600
 _RAIL_S = 40
 _MOST_RAILS = 16
-_TRIES = 20
-# Of each rail its own port, so that a client never reaches the server of another rail. perftest serves one client: if
-# that one is cut off, or none comes in time, the next try of the client needs another server.
-_SERVER = """\
+# Of each rail its own port, so that a client never reaches the server of another rail.
+_SERVER = (
+    AGAIN
+    + """\
 program=$1; shift
-command -v timeout >/dev/null || exit 127
 port=$1; shift
 for rail in "$@"; do
   device=${rail%%=*}
-  tries=0
-  until timeout 40 "$program" -d "$device" -p "$port" -F $OPTIONS; do
-    tries=$((tries + 1))
-    [ "$tries" -lt "$TRIES" ] || exit 1
-    sleep 1
-  done
+  again timeout 40 "$program" -d "$device" -p "$port" -F $OPTIONS || exit 1
   port=$((port + 1))
 done
 """
-# The server of a rail may start after its client.
-_CLIENT = """\
+)
+_CLIENT = (
+    AGAIN
+    + """\
 program=$1; shift
 peer=$1; shift
 port=$1; shift
 for rail in "$@"; do
   device=${rail%%=*}
   echo "clusterctl: rail $device ${rail#*=}"
-  tries=0
-  until timeout 40 "$program" -d "$device" -p "$port" -F $OPTIONS "$peer"; do
-    tries=$((tries + 1))
-    [ "$tries" -lt "$TRIES" ] || exit 1
-    sleep 1
-  done
+  again timeout 40 "$program" -d "$device" -p "$port" -F $OPTIONS "$peer" || exit 1
   port=$((port + 1))
 done
 """
+)
 
 
 def _active(facts: NodeFacts) -> list[tuple[RdmaDevice, RdmaPort]]:
@@ -81,7 +74,7 @@ def _kinds(facts: NodeFacts) -> str:
 
 
 def _row(name: str, title: str, program: str, options: str) -> AcceptRow:
-    env = {"OPTIONS": options, "TRIES": str(_TRIES)}
+    env = {"OPTIONS": options, **TRIES}
 
     def server(place: RowPlace) -> RowCommand:
         return RowCommand(("sh", "-c", _SERVER, "sh", program, str(_PORT), *rails(place.facts)), env=env)

@@ -137,7 +137,8 @@ ROWS = (
         "drift",
         "firmware, driver, kernel and settings are equal on equal nodes",
         Tier.SANITY,
-        FleetProgram(_drift, least_nodes=2),
+        FleetProgram(_drift),
+        least_nodes=2,
     ),
 )
 AT_THE_END = (

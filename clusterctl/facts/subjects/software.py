@@ -17,7 +17,7 @@ TOOLS = (
     *("nvidia-container-runtime-hook", "nvidia-persistenced", "nvidia-imex", "gpg"),
     *("ibv_devices", "ibv_devinfo", "ibstat", "ib_write_bw", "rdma", "ip", "ethtool", "mst"),
     *("mpirun", "mpiexec.hydra", "all_reduce_perf", "all_reduce_perf_mpi", "python3", "torchrun", "srun"),
-    *("fio", "stress-ng"),
+    *("fio", "stress-ng", "iperf3"),
 )
 DEB = (
     *("rdma-core", "libibverbs1", "librdmacm1", "ibverbs-providers", "ibverbs-utils", "infiniband-diags"),

@@ -19,15 +19,15 @@ NAME = "accept-tools"
 TITLE = "The programs that accept calls are installed"
 READS = frozenset({"rdma", "software"})
 ABOUT = About(
-    checks="if required: fio and stress-ng are installed, and perftest on nodes with RDMA devices",
+    checks="if required: fio, stress-ng and iperf3 are installed, and perftest on nodes with RDMA devices",
     why="a row of `accept` whose program is missing does not run, and its node is then not accepted",
-    bootstrap="installs the packages `fio`, `stress-ng` and `perftest`",
+    bootstrap="installs the packages `fio`, `stress-ng`, `iperf3` and `perftest`",
     undo="removes the packages that bootstrap added",
     settings=("requirements.accept_tools", "requirements.packages"),
 )
 
 # Of each package a program that it brings; Debian's and RHEL's packages have the same names.
-_PROGRAMS = {"fio": "fio", "stress-ng": "stress-ng"}
+_PROGRAMS = {"fio": "fio", "stress-ng": "stress-ng", "iperf3": "iperf3"}
 _WITH_RDMA = {"perftest": "ib_write_bw"}
 
 

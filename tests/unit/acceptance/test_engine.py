@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from hostile_texts import VARIANTS, texts
 
 from clusterctl.acceptance import catalog
 from clusterctl.acceptance.checked import NodeDevices
+from clusterctl.acceptance.engine import AcceptEngine, EngineSettings
 from clusterctl.acceptance.model import (
     AcceptRow,
     NodeProgram,
@@ -27,10 +29,13 @@ from clusterctl.acceptance.model import (
     RowTool,
     Tier,
 )
-from clusterctl.acceptance.on_node import write_log
+from clusterctl.acceptance.on_node import ReadyNode, write_log
+from clusterctl.acceptance.outcomes import OutcomeFile
+from clusterctl.acceptance.survey import Survey
 from clusterctl.cli import console
 from clusterctl.cli import main as cli
 from clusterctl.cli.accept import run as accept_run
+from clusterctl.inventory.model import Node
 from clusterctl.text.foreign import NotUnderstood, decimal
 from clusterctl.transport.base import Completed
 
@@ -279,6 +284,29 @@ def test_a_row_between_nodes_has_a_server_and_a_client(accept, tmp_path):
     )
     status, found, _ = accept([AcceptRow("pair", "a pair", Tier.PERFORMANCE, pair)])
     assert (status, found["pair"]["status"], found["pair"]["values"][0]["value"]) == (0, "measured", 3.0)
+
+
+def test_a_row_of_two_nodes_never_measures_one_with_itself(accept, tmp_path):
+    never = PairProgram(lambda _: RowCommand(("false",)), lambda _: RowCommand(("false",)), value_of, 30.0)
+    streams = AcceptRow(
+        "streams", "two nodes", Tier.PERFORMANCE, replace(never, tools=(RowTool("iperf3", "install it"),)),
+        hardware=lambda _: "TCP", least_nodes=2,
+    )  # fmt: skip
+    alone = replace(streams, work=never)
+    _, found, _ = accept([row("fine", "echo value 1"), alone])
+    assert (found["streams"]["status"], found["streams"]["reason"]) == ("not-applicable", "it takes 2 nodes")
+
+    outcomes = OutcomeFile(tmp_path)
+    nodes = [Node(name=name, address=name) for name in ("a", "b", "c")]
+    settings = EngineSettings(fanout=2, probe_timeout_s=1.0, escalate=False, known_hosts=None)
+    engine = AcceptEngine(nodes, lambda node: pytest.fail(node.name), settings, [streams], outcomes, tmp_path)
+    with_tool, without = Survey("", {"iperf3": ("/usr/bin/iperf3", "")}), Survey("", {})
+    for node, tools in zip(nodes[:2], (with_tool, without), strict=True):
+        engine.ready[node.name] = ReadyNode(node, None, tools, "/tmp/none", "token", len(nodes))
+    engine.run([streams])
+    assert {one.node: one.not_run for one in outcomes.all} == {
+        "a": "no other node can run it", "b": "iperf3 not found: install it",
+    }  # fmt: skip
 
 
 def test_unknown_rows_and_useless_repeats_are_refused_before_a_node_is_contacted(

@@ -23,7 +23,7 @@ from clusterctl.acceptance.model import (
     RowStatus,
 )
 from clusterctl.acceptance.on_node import outcome_of
-from clusterctl.acceptance.outputs import dcgm, fio, nvbandwidth, perftest, records
+from clusterctl.acceptance.outputs import dcgm, fio, iperf3, nvbandwidth, perftest, records
 from clusterctl.text.foreign import NotUnderstood
 from clusterctl.workloads.records import MARK
 
@@ -211,6 +211,8 @@ FLOODS = {
         )
         * 60_000,
     ),
+    "streams": (iperf3.parse, "clusterctl: 1 stream(s) over TCP\n" * 300_000),
+    "one large document": (iperf3.parse, "clusterctl: 1 stream(s) over TCP\n[" + "1," * 4_000_000),
     "rails": (
         perftest.parse,
         "clusterctl: rail mlx5_0 RDMA\n#bytes #iterations BW average[Gb/sec]\n65536 1000 390\n" * 80_000,
@@ -256,6 +258,10 @@ TOOLS = {
         {"kind": "device-failure", "row": bad, "reason": bad, "gpu": 0})),
     "perftest value": (perftest.parse, lambda bad: "clusterctl: rail mlx5_0 RDMA\n#bytes #iterations BW average"
         f"[Gb/sec]\n65536 1000 {bad}\n"),
+    "iperf3 rate": (iperf3.parse, lambda bad: "".join(
+        f"clusterctl: {streams} stream(s) over TCP\n"
+        + json.dumps({"start": {"version": bad}, "end": {"sum_received": {"bits_per_second": bad}}}) + "\n"
+        for streams in (1, 8))),
 }  # fmt: skip
 HONEST_ROWS = [node(name, [600.0 + number] * 4, ["right"] * 4) for number, name in enumerate("abc")]
 

@@ -1,5 +1,6 @@
 """What the programs of rows print, recorded or built from their sources: values, findings, or the reason for none."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from clusterctl.acceptance.outputs import (
     dcgm,
     fio,
     hpl,
+    iperf3,
     nccl_tests,
     nvbandwidth,
     perftest,
@@ -19,7 +21,8 @@ from clusterctl.text.foreign import NotUnderstood
 
 CASES = Path(__file__).parent / "cases"
 PARSERS = {
-    "dcgm": dcgm.parse, "fio": fio.parse, "hpl": hpl.parse, "nccl_tests": nccl_tests.parse,
+    "dcgm": dcgm.parse, "fio": fio.parse, "hpl": hpl.parse, "iperf3": iperf3.parse,
+    "nccl_tests": nccl_tests.parse,
     "nvbandwidth": nvbandwidth.parse, "perftest": perftest.parse, "records": records.parse,
 }  # fmt: skip
 
@@ -39,6 +42,10 @@ VALUES = {
     "perftest/bandwidth_two_rails": {("mlx5_0", "write_gbit_per_s"): 392.41, ("mlx5_1", "write_gbit_per_s"): 391.87},
     "perftest/tried_again": {("rxe0", "write_gbit_per_s"): 392.41},
     "perftest/latency": {("mlx5_0", "latency_us"): 1.98},
+    "iperf3/one_and_many": {
+        ("", "one_stream_gbit_per_s"): 6.617707415, ("", "many_streams_gbit_per_s"): 4.766219707,
+        ("", "one_stream_share"): 1.388460420,
+    },
     "nvbandwidth/two_gpus": {
         ("GPU 0", "local_copy_gb_per_s"): 1990.46, ("GPU 1", "local_copy_gb_per_s"): 1987.12,
         ("GPU 0", "h2d_gb_per_s"): 55.31, ("GPU 1", "h2d_gb_per_s"): 55.28,
@@ -123,6 +130,10 @@ REFUSED = {
     "perftest/second_rail_without_result": "no result for mlx5_1",
     "perftest/measured_nothing": "measured 0 Gb/s on mlx5_0",
     "perftest/rubbish": "no result for any rail",
+    "iperf3/only_one_stream": "did not measure both 1 stream and 8 streams",
+    "iperf3/measured_nothing": "measured nothing with 8 stream(s)",
+    "iperf3/truncated": "not JSON",
+    "iperf3/rubbish": "did not measure both",
     "nvbandwidth/zero": "device_local_copy measured 0 GB/s",
     "nvbandwidth/truncated": "not JSON",
     "nvbandwidth/before_json": "not JSON",
@@ -140,7 +151,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_output_that_proves_nothing_is_refused(case):
-    with pytest.raises(NotUnderstood, match=REFUSED[case].replace("(", r"\(")):
+    with pytest.raises(NotUnderstood, match=re.escape(REFUSED[case])):
         parse(case)
 
 
@@ -164,6 +175,7 @@ def test_every_recorded_case_is_read_by_a_test():
     assert {path.relative_to(CASES).with_suffix("").as_posix() for path in CASES.glob("*/*.txt")} == named
 
 
-def test_the_rail_of_perftest_names_its_hardware():
+def test_the_programs_between_two_nodes_name_the_hardware_between_them():
     assert {one.hardware for one in parse("perftest/bandwidth_two_rails").measurements} == {"RDMA 400 Gb/s"}
+    assert {one.hardware for one in parse("iperf3/one_and_many").measurements} == {"TCP 25 Gb/s"}
     assert {one.status for one in parse("dcgm/failed").findings} == {RowStatus.FAIL}
