@@ -11,6 +11,7 @@ import sys
 from array import array
 from collections import Counter
 from functools import lru_cache
+from itertools import compress
 
 SHORTEST = 5
 """The bytes of the shortest text that can be searched for."""
@@ -43,11 +44,9 @@ def by_line(texts: Table, lines: bytes) -> dict[tuple[int, int], set[bytes]]:
         end = -1
         numbers = array("I")
         numbers.frombytes(memoryview(lines)[first : len(lines) - (len(lines) - first) % 4])
-        for at, number in enumerate(numbers):
-            if number not in texts:
-                continue
+        for at in compress(range(len(numbers)), map(texts.__contains__, numbers)):
             place = first + 4 * at
-            for text, before in texts[number]:
+            for text, before in texts[numbers[at]]:
                 if not lines.startswith(text, place - before):
                     continue
                 if place > end:

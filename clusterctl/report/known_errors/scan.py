@@ -101,11 +101,11 @@ class _Rule(NamedTuple):
     place: int
     entry: int
     text: bytes
-    pattern: re.Pattern[str]
+    pattern: re.Pattern[str] | None
 
 
-_Hit = tuple[int, str, re.Match[str]]
-"""The entry that explains a line, the beginning of the line, and the match of the entry's pattern."""
+_Hit = tuple[int, str, re.Match[str] | None]
+"""The entry that explains a line, the beginning of the line, and the match of the entry's pattern if it has one."""
 _Kept = dict[str, tuple[int, "LogLine"]]
 """Unexplained lines and the places of their files, by the lines without their numbers."""
 
@@ -156,7 +156,7 @@ class Scan:
         matches = ((index, match) for index, entry in enumerate(entries) for match in entry.match)
         for place, (index, match) in enumerate(matches):
             text = match.text.encode()
-            rule = _Rule(place, index, text, match.compiled)
+            rule = _Rule(place, index, text, None if match.pattern is None else match.compiled)
             self._rules.setdefault(text.translate(None, _DIGIT_BYTES).lower(), []).append(rule)
         self._readings = frozenset(line_readings.texts())
         self._words = tuple(dict.fromkeys((*_LOOKS_WRONG, *line_readings.texts())))
@@ -167,6 +167,7 @@ class Scan:
         self._first_read: _Kept = {}
         self._last_left_over: deque[tuple[int, LogLine]] = deque(maxlen=LEFT_OVER_LINES)
         self._node: str | None = None
+        self._named: set[tuple[int, Origin]] = set()
         self.files: list[LogFile] = []
 
     @property
@@ -212,6 +213,7 @@ class Scan:
         empty if it is one whose name is unknown.
         """
         number, size, rest, self._node = first, 0, b"", node
+        self._named.clear()
         while block := stream.read(
             PIECE_BYTES if most_bytes is None else min(PIECE_BYTES, most_bytes - size)
         ):
@@ -234,6 +236,7 @@ class Scan:
     def read_report(self, name: str, lines: Sequence[str], size_bytes: int) -> None:
         """Search the lines that were made from a file with another form than a log."""
         self._node = None
+        self._named.clear()
         self._take(name, 1, "\n".join(lines).encode())
         self.files.append(LogFile(name, len(lines), size_bytes))
 
@@ -261,9 +264,16 @@ class Scan:
             found = self._findings[index]
             found.count += 1
             last[index] = counted, whole
-            self._name_places(found, match, origin_of(text))
+            origin = origin_of(text)
+            if match is not None and match.lastindex:
+                self._name_places(found, match.groupdict(), origin)
+            elif (index, origin) not in self._named:
+                if len(self._named) == PLACES_KEPT:
+                    self._named.clear()
+                self._named.add((index, origin))
+                self._name_places(found, {}, origin)
             for further in below:
-                self._name_places(found, further, Origin())
+                self._name_places(found, further.groupdict(), Origin())
         for index, (line_number, whole) in last.items():
             self._findings[index].last = LogLine(name, line_number, _shown(whole))
 
@@ -299,19 +309,21 @@ class Scan:
         folded = lines.translate(None, _DIGIT_BYTES).split(b"\n")
         kinds = b"\n".join(set(folded))
         lower = kinds.lower()
-        found = fixed_texts.by_line(self._texts, lower).items()
-        texts_of = {kinds[start:end]: frozenset(texts) for (start, end), texts in found}
-        rules_of = {
-            texts: sorted(rule for text in texts for rule in self._rules.get(text, ()))
-            for texts in set(texts_of.values())
-        }
+        rules_of: dict[frozenset[bytes], list[_Rule]] = {}
+        known: dict[bytes, tuple[frozenset[bytes], list[_Rule]]] = {}
+        for (start, end), found in fixed_texts.by_line(self._texts, lower).items():
+            texts = frozenset(found)
+            if (rules := rules_of.get(texts)) is None:
+                rules = sorted(rule for text in texts for rule in self._rules.get(text, ()))
+                rules_of[texts] = rules
+            known[kinds[start:end]] = texts, rules
         hits: dict[int, _Hit] = {}
         unexplained: set[bytes] = set()
         start = 0
-        for line, kind in zip(lines.split(b"\n") if texts_of else (), folded, strict=False):
-            if kind in texts_of:
-                texts = texts_of[kind]
-                if hit := _first_match(line, rules_of[texts]):
+        for line, kind in zip(lines.split(b"\n") if known else (), folded, strict=False):
+            if kind in known:
+                texts, rules = known[kind]
+                if hit := _first_match(line, rules):
                     hits[start] = hit
                 else:
                     unexplained |= texts
@@ -319,8 +331,7 @@ class Scan:
         words = [word for word in self._words if word in unexplained]
         return hits, words + [word for word in _SHORT_LOOKS_WRONG if word in lower]
 
-    def _name_places(self, found: Occurrence, match: re.Match[str], origin: Origin) -> None:
-        groups = match.groupdict() if match.lastindex else {}
+    def _name_places(self, found: Occurrence, groups: dict[str, str | None], origin: Origin) -> None:
         host = groups.get("host") if self._node is None else None
         if host is None and not found.entry.about_others:
             host = origin.host if self._node is None else self._node or None
@@ -392,6 +403,8 @@ def _first_match(line: bytes, rules: list[_Rule]) -> _Hit | None:
         at = line.find(text)
         if at < 0:
             continue
+        if pattern is None:
+            return entry, shown, None
         window = shown
         if len(line) > WINDOW_CHARACTERS:
             window = line[max(0, at - WINDOW_CHARACTERS) : at + WINDOW_CHARACTERS].decode(errors="replace")
