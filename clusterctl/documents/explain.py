@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from clusterctl.documents.base import Document, Part
+from clusterctl.documents.base import Document, Part, Sparse
 from clusterctl.documents.kinds import ErrorRole
 
 
@@ -46,12 +46,15 @@ class Origin(Part):
     line: int
 
 
-class KnownError(Part):
+class KnownError(Sparse):
     """One known error: where it occurred, what it means, its likely cause, and what to do.
 
-    ``cause`` of a symptom lists what is possible. ``may_follow``: the last fault or cause before a consequence.
+    ``cause`` of a symptom lists what is possible. ``may_follow``: the last fault or cause before a
+    consequence; absent without one.
     ``gpus`` are PCI addresses, or indexes as NCCL counts them in a process.
     """
+
+    OPTIONAL: ClassVar = frozenset({"may_follow"})
 
     id: str
     role: ErrorRole

@@ -138,7 +138,7 @@ def _in_full(finding: dict[str, Any], width: int, several_files: bool) -> Iterat
 
 def _head(finding: dict[str, Any], several_files: bool) -> TonedLine:
     text = f"* {finding['id']} ({finding['tool']}): {_places(finding, several_files)}"
-    if origin := finding["may_follow"]:
+    if origin := finding.get("may_follow"):
         place = f"{origin['file']}:{origin['line']}" if several_files else f"line {origin['line']}"
         text += f"; may follow from {place} ({origin['id']})"
     return TonedLine(text, ((2, 2 + len(finding["id"]), Tone.NAME),))
@@ -181,7 +181,7 @@ def lines(document: dict[str, Any], ended: Sequence[str] = (), *, width: int = 1
             if role is ErrorRole.CONSEQUENCE and causes_known:
                 found.append(_head(finding, several))
                 found += map(TonedLine, below("  ", finding["meaning"], 2, width))
-                if finding["may_follow"]:
+                if "may_follow" in finding:
                     found += _labelled("fix", finding["fix"], width, indent=2)
             else:
                 found += _in_full(finding, width, several)
