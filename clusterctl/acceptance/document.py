@@ -16,7 +16,7 @@ from clusterctl.documents.accept import (
     AcceptStatus,
     AcceptValue,
 )
-from clusterctl.documents.words import NodeError
+from clusterctl.documents.words import NodeError, StrictFailure
 from clusterctl.errors import NodeConnectionError
 from clusterctl.text.grouping import grouped
 from clusterctl.transport.base import Failure
@@ -116,9 +116,20 @@ def _value(one: JudgedValue, row: JudgedRow) -> AcceptValue:
     )
 
 
-def exit_code(found: Accept, *, strict: bool = False) -> int:
-    """Return 0 if every node is accepted, 5 if no node could be reached, else 1; with ``strict`` a warning is 1 too."""
+def strictly(found: Accept) -> Accept:
+    """Return the verdicts as ``--strict`` judges them: each warning fails."""
+    warned = grouped(
+        ((row.row, row.reason), node.name)
+        for node in found.nodes
+        for row in node.rows
+        if row.status is RowStatus.WARN
+    )
+    failed = (StrictFailure(name=row, nodes=tuple(names), reason=why) for (row, why), names in warned.items())
+    return found.model_copy(update={"strict": tuple(failed)})
+
+
+def exit_code(found: Accept) -> int:
+    """Return 0 if every node is accepted, 5 if no node could be reached, else 1; 1 also for what ``--strict`` fails."""
     if found.nodes and all(node.error is not None and not node.rows for node in found.nodes):
         return NodeConnectionError.exit_code
-    warned = strict and any(node.status is RowStatus.WARN for node in found.nodes)
-    return int(found.status is not AcceptStatus.ACCEPTED or warned)
+    return int(found.status is not AcceptStatus.ACCEPTED or bool(found.strict))

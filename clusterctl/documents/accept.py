@@ -9,7 +9,7 @@ from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
 from clusterctl.documents.explain import KnownCause
-from clusterctl.documents.words import NodeError
+from clusterctl.documents.words import NodeError, StrictFailure
 
 
 class Tier(str, Enum):
@@ -112,10 +112,11 @@ class Accept(Sparse, Document):
     """``clusterctl accept --json``: the verdicts of all rows on all nodes; ``accepted`` names the accepted nodes.
 
     ``false_alarms_per_run`` is the share of healthy fleets in which the comparison between nodes may name one.
-    ``cause`` is the known cause in the logs of programs and launches that failed; omitted without one.
+    ``cause`` is the known cause in the logs of programs and launches that failed; omitted without one. ``strict`` has
+    the warnings that make the exit code 1 with ``--strict``; omitted without the option.
     """
 
-    OPTIONAL: ClassVar = frozenset({"cause"})
+    OPTIONAL: ClassVar = frozenset({"cause", "strict"})
 
     schema_: Literal["clusterctl.accept/1"] = Field(default="clusterctl.accept/1", alias="schema")
     run: str
@@ -129,6 +130,7 @@ class Accept(Sparse, Document):
     rows: tuple[AcceptRowTitle, ...]
     nodes: tuple[AcceptedNode, ...]
     accepted: tuple[str, ...]
+    strict: tuple[StrictFailure, ...] | None = None
 
 
 class AcceptRequest(Document):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
 from clusterctl.documents.kinds import VerdictOwner, VerdictStatus
-from clusterctl.documents.words import NodeError
+from clusterctl.documents.words import NodeError, StrictFailure
 
 
 class Verdict(Sparse):
@@ -92,14 +92,15 @@ class Check(Document, Sparse):
     """``clusterctl check --json``.
 
     ``run`` is absent in ``report.json`` and with ``--replay``, ``ready_to_launch`` if nothing was checked that a launch
-    needs.
+    needs, ``strict`` without ``--strict``: the drift that makes the exit code 1.
     """
 
-    OPTIONAL: ClassVar = frozenset({"ready_to_launch", "run"})
+    OPTIONAL: ClassVar = frozenset({"ready_to_launch", "run", "strict"})
 
     schema_: Literal["clusterctl.check/1"] = Field(default="clusterctl.check/1", alias="schema")
     nodes: tuple[CheckedNode, ...]
     summary: CheckSummary
     drift: tuple[Deviation, ...]
     ready_to_launch: ReadyToLaunch | None = None
+    strict: tuple[StrictFailure, ...] | None = None
     run: str | None = None

@@ -23,6 +23,14 @@ class NodeError(Part):
     hint: str | None
 
 
+class StrictFailure(Part):
+    """What makes the exit code 1 only with ``--strict``: a row or a fact, its nodes, and what is wrong with it."""
+
+    name: str
+    nodes: tuple[str, ...]
+    reason: str
+
+
 class NodeErrorWithoutHint(Part):
     """The reason why a node has no result, as run folders keep it."""
 

@@ -12,12 +12,23 @@ if TYPE_CHECKING:
     from clusterctl.transport.base import Failure, HostMap
 
 
+def strictly(result: check.Check) -> check.Check:
+    """Return the verdicts as ``--strict`` judges them: each difference between nodes of a kind fails."""
+    from clusterctl.documents.words import StrictFailure
+
+    failed = (
+        StrictFailure(name=one.fact, nodes=one.nodes, reason=f"{one.value}, others {one.others}")
+        for one in result.drift
+    )
+    return result.model_copy(update={"strict": tuple(failed)})
+
+
 def exit_code(result: check.Check) -> int:
-    """Return 0, 1 or 5 for a check."""
+    """Return 0, 1 or 5 for a check; 1 also for what ``--strict`` fails."""
     summary = result.summary
     if summary.unreachable == len(result.nodes):
         return 5
-    return 1 if summary.unmet or summary.unknown or summary.unreachable else 0
+    return int(bool(summary.unmet or summary.unknown or summary.unreachable or result.strict))
 
 
 def verdict_part(verdict: Decision) -> check.Verdict:

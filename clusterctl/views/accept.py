@@ -81,6 +81,7 @@ def view(found: Accept) -> View:
         ),
         Block("Distributions", before=_STRIPS.format(f"{found.false_alarms_per_run:.0%}"), strips=strips,
               after=("clusterctl accept --dry-run prints every threshold with its source.",), on_terminal=False),
+        Block("", lines=tuple(words.strict_lines(found.strict)), apart=True),
         Block("What follows", lines=tuple(_end(found)), apart=True),
     )  # fmt: skip
     word, finer = words.of_accept(found.status)
@@ -329,14 +330,17 @@ def _strips(found: Accept) -> Iterator[Strip]:
 
 
 def _suites(found: Accept) -> Iterator[Suite]:
-    """Yield a suite per node with a case per row: WARN passes, NOT RUN and unreachable are errors."""
+    """Yield a suite per node with a case per row: NOT RUN and unreachable are errors, WARN fails with ``--strict``."""
+    ends = _ENDS if found.strict is None else {**_ENDS, RowStatus.WARN: CaseEnd.FAILURE}
     for node in found.nodes:
         error = node.error
         failed = () if error is None else (Case("reachable", CaseEnd.ERROR, error.kind.value, error.message),)
-        yield Suite(node.name, (*failed, *map(_case, node.rows)))
+        yield Suite(
+            node.name, (*failed, *(_case(row, ends.get(row.status, CaseEnd.PASSED)) for row in node.rows))
+        )
 
 
-def _case(row: AcceptedRow) -> Case:
+def _case(row: AcceptedRow, end: CaseEnd) -> Case:
     lines = [f"warning: {row.reason}"] if row.status is RowStatus.WARN else []
     lines += [
         f"{one.device + ': ' if one.device else ''}{one.field} {one.value:.6g} {one.unit}"
@@ -344,7 +348,6 @@ def _case(row: AcceptedRow) -> Case:
         for one in row.values
     ]
     lines += [source_of(row)] if source_of(row) else []
-    end = _ENDS.get(row.status, CaseEnd.PASSED)
     return Case(row.row, end, row.status.value, row.reason, "\n".join(lines), row.seconds)
 
 

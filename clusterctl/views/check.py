@@ -105,14 +105,13 @@ def view(
     following: Sequence[NextStep] = (),
     notes: Sequence[str] = (),
     every: bool = False,
-    strict: bool = False,
     for_page: bool = False,
 ) -> View:
     """Return what people, CI servers and monitoring systems see of a check.
 
     ``checked_at_s`` is when the last node answered, in seconds since the epoch; ``following`` are the commands to type
-    next, ``notes`` say why root was not available. ``every`` also lists what needs no attention, and ``strict`` makes
-    drift a failure. The blocks that only a page has room for are made ``for_page`` only.
+    next, ``notes`` say why root was not available. ``every`` also lists what needs no attention. The blocks that
+    only a page has room for are made ``for_page`` only.
     """
     total = len(found.nodes)
     word, finer = words.of_check(found)
@@ -126,6 +125,7 @@ def view(
         Block("", lines=tuple(notes), on_page=False, apart=True),
         *((_matrix(found),) if for_page else ()),
         _drift(found),
+        Block("", lines=tuple(words.strict_lines(found.strict)), apart=True),
         *((_others(found),) if for_page else ()),
         Block("", lines=() if ready is None else (ready,), on_page=False, apart=True),
         replace(onward, on_page=False, apart=ready is None),
@@ -138,7 +138,7 @@ def view(
         sentence=f"{_checked(found)}: {sentence(found)}",
         tiles=tuple(_tiles(found)) if for_page else (),
         blocks=tuple(one for one in blocks if not one.is_empty),
-        suites=lambda: _suites(found, strict=strict),
+        suites=lambda: _suites(found),
         metrics=lambda: _metrics(found, checked_at_s=checked_at_s),
     )
 
@@ -427,10 +427,10 @@ def _tile(label: str, count: int, note: str) -> Tile:
     return Tile(label, str(count), "node" if count == 1 else "nodes", note)
 
 
-def _suites(found: Check, *, strict: bool = False) -> Iterator[Suite]:
+def _suites(found: Check) -> Iterator[Suite]:
     """Yield a suite per node with a case per requirement: unknown and unreachable are errors.
 
-    Drift is one case of the suite ``fleet``: it fails with ``strict``; otherwise it only lists the differences.
+    Drift is one case of the suite ``fleet``: it fails with ``--strict``; otherwise it only lists the differences.
     """
     for node in found.nodes:
         error = node.error
@@ -440,8 +440,7 @@ def _suites(found: Check, *, strict: bool = False) -> Iterator[Suite]:
         lines = "\n".join(
             f"{', '.join(one.nodes)}: {one.fact} {one.value}, others {one.others}" for one in found.drift
         )
-        fails = bool(found.drift) and strict
-        case = Case("drift", CaseEnd.FAILURE, "drift", lines) if fails else Case("drift", told=lines)
+        case = Case("drift", CaseEnd.FAILURE, "drift", lines) if found.strict else Case("drift", told=lines)
         yield Suite("fleet", (case,))
 
 

@@ -5,7 +5,7 @@ This is the only place that maps statuses to these words. Documents keep their o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 
@@ -15,10 +15,20 @@ from clusterctl.documents.check import Check
 from clusterctl.documents.kinds import ComparisonWord, Effect, VerdictStatus
 from clusterctl.documents.locate import Locate, LocateStatus, SuspectStatus
 from clusterctl.documents.measured_runs import StoredRun
+from clusterctl.documents.words import StrictFailure
 from clusterctl.inventory import nodeset
 from clusterctl.report.line import Tone
+from clusterctl.text.grouping import grouped
 from clusterctl.text.wording import counted
 from clusterctl.workloads.shared_gpu import TIME_SLICES
+
+
+def strict_lines(failed: Sequence[StrictFailure] | None) -> Iterator[str]:
+    """Yield the line that names what makes the exit code 1 with ``--strict``, if something does."""
+    nodes = grouped((one.name, name) for one in failed or () for name in one.nodes)
+    if nodes:
+        where = (f"{name} on {nodeset.fold(dict.fromkeys(names))}" for name, names in nodes.items())
+        yield f"exit code 1 by --strict: {'; '.join(where)}"
 
 
 class Word(str, Enum):

@@ -125,6 +125,8 @@ def accept(
             return
         started = running.begun(request, session.inventory, found, runs, label)
     ended = running.carry_out(started, session, all_at_once=fanout is None)
+    if strict:
+        ended = documents.strictly(ended)
     view = views.view(ended)
     if as_json:
         console.emit_json(ended.document())
@@ -140,7 +142,7 @@ def accept(
         say_cause(ended.cause, started.run)
     console.talk(f"run folder: {started.run.path}")
     reports.finish()
-    raise typer.Exit(documents.exit_code(ended, strict=strict))
+    raise typer.Exit(documents.exit_code(ended))
 
 
 def _refuse_with_resume(*given: object, dry_run: bool) -> None:

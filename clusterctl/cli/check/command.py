@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from clusterctl.cli import console, next_command, report_files
 from clusterctl.cli import options as cli
 from clusterctl.cli.check import output
-from clusterctl.report.check_document import exit_code
+from clusterctl.report.check_document import exit_code, strictly
 
 
 def check(
@@ -84,10 +85,14 @@ def check(
         draining.require(drain)
         contact = Contact(inventory, limit, fanout, accept_new_host_keys, runs, label)
         judged = contact.check(wanted, unwanted or (), record)
+    if strict:
+        checked = strictly(judged.checked)
+        failed = [one.model_dump(mode="json") for one in checked.strict or ()]
+        judged = replace(judged, checked=checked, document={**judged.document, "strict": failed})
     way = next_command.way(inventory, limit, only, skip, runs=runs, is_local=judged.this_machine)
     # A recording may be of nodes that this machine cannot reach.
     following = list(after_check(judged.verdicts, way if replay is None else None))
-    view = output.view(judged, following, every=every, strict=strict, for_page=html is not None)
+    view = output.view(judged, following, every=every, for_page=html is not None)
     output.CheckReports(junit, prometheus, html).write(view)
     if as_json:
         from clusterctl.cli.session import say_failures, say_without_root
@@ -102,5 +107,4 @@ def check(
     if judged.run is not None:
         draining.apply(drain, draining.of_check(judged.verdicts), judged.run, as_json=as_json)
         console.talk(f"run folder: {runs / judged.run}")
-    code = exit_code(judged.checked)
-    raise typer.Exit(1 if strict and judged.checked.drift and code == 0 else code)
+    raise typer.Exit(exit_code(judged.checked))

@@ -49,7 +49,6 @@ def view(
     following: Sequence[NextStep],
     *,
     every: bool = False,
-    strict: bool = False,
     for_page: bool,
 ) -> View:
     """Return what people, CI servers and monitoring systems see; ``every`` lists what needs no attention, too."""
@@ -64,6 +63,5 @@ def view(
         following=following,
         notes=list(rootless_lines(judged.facts.values_by_node, judged.verdicts.values_by_node)),
         every=every,
-        strict=strict,
         for_page=for_page,
     )

@@ -11,16 +11,17 @@ from sample_acceptance import sample_acceptance
 from soak import spread
 
 from clusterctl.acceptance.catalog import ROWS
-from clusterctl.acceptance.document import document, exit_code
+from clusterctl.acceptance.document import document, exit_code, strictly
 from clusterctl.acceptance.judge import judge
 from clusterctl.acceptance.limits import limits
 from clusterctl.acceptance.model import RowOutcome, RowStatus, Tier
-from clusterctl.documents.accept import AcceptRequest, AcceptRowTitle
+from clusterctl.documents.accept import AcceptRequest, AcceptRowTitle, AcceptStatus
 from clusterctl.report import junit, prometheus
 from clusterctl.report.figures import Dot, Strip
 from clusterctl.report.html import of_view as html
 from clusterctl.report.html import strip
 from clusterctl.report.text import of_view
+from clusterctl.report.view import CaseEnd
 from clusterctl.text.visible import visible
 from clusterctl.views import accept
 
@@ -39,7 +40,20 @@ def test_the_screen_names_every_fault_before_the_counts():
     assert "not measured  gpu04: disk: fio not found: install the package fio" in text
     assert "accepted: 4 of 8 nodes: gpu[01-02,06-07]" in text
     assert "--skip disk" in text
-    assert (exit_code(FOUND), exit_code(FOUND, strict=True)) == (1, 1)
+    assert exit_code(FOUND) == 1
+
+
+def test_strict_names_the_warnings_that_make_the_exit_code_1():
+    nodes = tuple(one for one in FOUND.nodes if one.name == "gpu02")
+    found = FOUND.model_copy(update={"nodes": nodes, "accepted": ("gpu02",), "status": AcceptStatus.ACCEPTED})
+    strict = strictly(found)
+    assert (exit_code(found), exit_code(strict)) == (0, 1)
+    assert "exit code 1 by --strict: disk on gpu02" in on_screen(strict)
+    assert "--strict" not in on_screen(found) and "strict" not in found.document()
+    (failed,) = strict.document()["strict"]
+    assert (failed["name"], failed["nodes"]) == ("disk", ["gpu02"]) and "read_mb_per_s" in failed["reason"]
+    cases = [case for one in (found, strict) for suite in accept.view(one).suites() for case in suite.cases]
+    assert [case.end for case in cases if case.name == "disk"] == [CaseEnd.PASSED, CaseEnd.FAILURE]
 
 
 def test_a_node_that_no_row_measured_is_not_accepted():

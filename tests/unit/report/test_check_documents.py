@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clusterctl.documents.check import Check, Deviation
 from clusterctl.report import junit, prometheus
-from clusterctl.report.check_document import document_of, exit_code
+from clusterctl.report.check_document import document_of, exit_code, strictly
+from clusterctl.report.text import of_view
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 from clusterctl.views import check
@@ -33,7 +34,7 @@ DRIFT = (deviation("NCCL", "2.21", "2.27", ("n1",)), deviation("kernel", "6.1", 
 
 
 def written(result: Check, *, strict: bool = False) -> str:
-    return junit.render("clusterctl check", check.view(result, strict=strict).suites())
+    return junit.render("clusterctl check", check.view(strictly(result) if strict else result).suites())
 
 
 def monitored(result: Check, at_s: float) -> str:
@@ -120,6 +121,16 @@ def test_junit_drift_fails_only_when_it_is_strict() -> None:
     (drift,) = list(strict)[-1]
     assert "n1: NCCL 2.21, others 2.27" in drift.result[0].message
     assert "n1, n2: kernel 6.1, others 6.8" in next(iter(list(lenient)[-1])).system_out
+
+
+def test_strict_names_the_drift_that_makes_the_exit_code_1() -> None:
+    result = document_of(HostMap({"n1": (MET,), "n2": (MET,)}), DRIFT)
+    strict, same = strictly(result), strictly(document_of(HostMap({"n1": (MET,)})))
+    assert (exit_code(result), exit_code(strict), exit_code(same)) == (0, 1, 0)
+    assert "exit code 1 by --strict: NCCL on n1; kernel on n[1-2]" in of_view.render(check.view(strict))
+    assert "--strict" not in of_view.render(check.view(result)) + of_view.render(check.view(same))
+    assert "strict" not in result.document() and same.document()["strict"] == []
+    assert strict.document()["strict"][0] == {"name": "NCCL", "nodes": ["n1"], "reason": "2.21, others 2.27"}
 
 
 def test_prometheus_has_one_true_sample_per_requirement() -> None:
