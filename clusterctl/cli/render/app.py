@@ -12,13 +12,14 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli.image.build import dockerfile
 from clusterctl.cli.option_groups import with_groups
-from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption, require_image
+from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption, RunsOption, require_image
 from clusterctl.cli.render.jobs import mpijob, sbatch
 from clusterctl.cli.render.launchers import mpiexec, srun, torchrun
 from clusterctl.cli.render.mpirun import mpirun
 from clusterctl.cli.render.output import NpOption, SlotsOption, emit, load, place
 from clusterctl.cli.render.slurm_healthcheck import slurm_healthcheck
 from clusterctl.errors import ArtifactError
+from clusterctl.rundir import default_root
 from clusterctl.text import user_files
 from clusterctl.text.grouping import grouped
 
@@ -43,6 +44,13 @@ class HostfileDialect(str, Enum):
 
     openmpi = "openmpi"
     mpich = "mpich"
+
+
+class NodeOrderName(str, Enum):
+    """Name the orders of the nodes of a hostfile."""
+
+    inventory = "inventory"
+    topology = "topology"
 
 
 app.command("mpirun")(with_groups(mpirun))
@@ -130,6 +138,14 @@ def hostfile(
     addresses: Annotated[
         bool, typer.Option("--addresses", help="Print the address first, then the name.")
     ] = False,
+    order: Annotated[
+        NodeOrderName,
+        typer.Option(
+            help="Order of the nodes; topology: nodes with a fast network between them are neighbours, and slow nodes "
+            "are last, by the latest runs of locate and bench."
+        ),
+    ] = NodeOrderName.inventory,
+    runs: RunsOption = None,
     comment: Annotated[str | None, typer.Option(help="Comment for the first line.")] = None,
     lint: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Check this hostfile for typing errors instead.")
@@ -144,6 +160,12 @@ def hostfile(
         _lint(lint, json, artifact.lint(_read(lint), kind))
         return
     nodes = load(inventory, limit).nodes
+    if order is NodeOrderName.topology:
+        from clusterctl.results import node_order
+
+        found = node_order.by_topology([node.name for node in nodes], runs or default_root(inventory))
+        nodes = tuple(sorted(nodes, key=lambda node: found.names.index(node.name)))
+        comment = found.comment if comment is None else f"{comment}\n{found.comment}"
     placement = place(nodes, np, slots)
     table = {node.name: node.address for node in nodes} if addresses else None
     text = artifact.render(placement.hosts, dialect=kind, addresses=table, comment=comment)

@@ -9,7 +9,9 @@ import pytest
 import typer
 
 from clusterctl.cli.render.app import app
-from clusterctl.errors import ArtifactError, ClusterctlError, InventoryError, UsageError
+from clusterctl.documents.locate import Locate, LocateStatus, PairRate
+from clusterctl.errors import ArtifactError, ClusterctlError, InventoryError, ResultError, UsageError
+from clusterctl.rundir import RunDir
 
 INVENTORY = """\
 version: 1
@@ -132,3 +134,29 @@ def test_a_rendered_training_says_what_nodes_need(capsys: pytest.CaptureFixture[
     assert "clusterctl installed" in captured.err and "installed" not in captured.out
     app(args=["mpirun", "--limit", "gpu1", "--", "x"], standalone_mode=False)
     assert capsys.readouterr().err == ""
+
+
+def test_the_hostfile_follows_the_network_that_locate_found(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = RunDir.create("locate", tmp_path / "runs")
+    pairs = (("gpu1", "gpu2", 5.0), ("gpu1", "gpu3", 11.0), ("gpu2", "gpu3", 5.0))
+    run.write(
+        "results",
+        Locate(
+            run=run.id, status=LocateStatus.NONE, library=None, launcher=None, nodes=3, ranks=3, rounds=8, windows=3,
+            repeated=0, duration_s=1.0, false_alarms_per_run=0.0, suspects=(), suspects_alone=(), sometimes_slow=(),
+            groups=(), boundary=None, slow_rails=(), rates=(), failures=(),
+            pairs=tuple(PairRate(nodes=(one, other), place=0, gbps=rate) for one, other, rate in pairs),
+        ).document(),
+    )  # fmt: skip
+    text = render(capsys, "hostfile", "--limit", "gpu[1-3]", "--order", "topology", "--comment", "mine")
+    assert text == (f"# mine\n# ordered by topology: {run.id}\ngpu1 slots=8\ngpu3 slots=8\ngpu2 slots=8\n")
+    assert render(capsys, "hostfile", "--limit", "gpu[1-3]", "-np", "16").split() == [
+        "gpu1", "slots=8", "gpu2", "slots=8",
+    ]  # fmt: skip
+
+
+def test_an_order_that_no_run_has_measured_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="has measured two of these nodes"):
+        app(args=["hostfile", "--order", "topology", "--runs", str(tmp_path)], standalone_mode=False)
