@@ -41,6 +41,7 @@ ALGORITHMS = {
     "scatter": (*SLOTS_AND_KERNEL, "direct"),
     "all_to_all": (*SLOTS_AND_KERNEL, "pairwise"),
 }
+BETWEEN = ("ring", "ps", "tree", "butterfly")
 IN_SHARED_MEMORY = ("oneshot", "twoshot", "cma")
 DEADLINE_S = 600
 
@@ -83,9 +84,10 @@ def measured(
     """Return microseconds by size and variant; the first variant is the default."""
     shared = options.gbit is None and options.transport == "shm"
     forced = [one for one in ALGORITHMS[collective] if shared or one not in IN_SHARED_MEMORY]
-    if options.gbit is not None and options.ranks > 2 and collective == "all_reduce":
-        forced.append("2d")
     variants = [("default", "-"), *((one, f"CCORE_ALGO={collective}:{one}") for one in forced)]
+    if options.gbit is not None and options.ranks > 2 and collective == "all_reduce":
+        in_2d = "CCORE_ALGO=all_reduce:2d"
+        variants += [(f"2d {name}", f"{in_2d} CCORE_2D_BETWEEN={name}") for name in BETWEEN]
     if options.autotune:
         variants.append(("tuner", "CCORE_AUTOTUNE=1"))
     command = [str(program), collective, str(options.budget_ms), str(len(variants))]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import shaped_networks
+from fake_libraries import compile_fake
 from shaped_networks import Networks
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -71,6 +72,74 @@ def test_both_rails_carry_what_they_can(networks: Networks, ranks: Any) -> None:
         assert payload < slow + fast < 1.15 * payload
         # 0.2 if both are always busy; an even split would be 0.5, and one rail alone 0 or 1.
         assert 0.1 < slow / (slow + fast) < 0.33, (slow, fast)
+
+
+GPUS = ("0000:18:00.0", "0000:98:00.0")
+"""One behind the switch of rail 0, the other behind that of rail 1."""
+
+
+@pytest.fixture
+def recorded_sysfs(tmp_path: Path) -> Path:
+    """The part of /sys that says where two GPUs and the NICs of two rails are: one of each behind a switch."""
+    root = tmp_path / "sys"
+    (root / "bus" / "pci" / "devices").mkdir(parents=True)
+    for rail, bus in enumerate(("15", "95")):
+        switch = root / "devices" / f"pci0000:{bus}" / f"0000:{bus}:01.0" / f"0000:{bus[0]}6:00.0"
+        for port, address in enumerate((GPUS[rail], f"0000:{bus[0]}9:00.0")):
+            device = switch / f"0000:{bus[0]}7:0{port}.0" / address
+            device.mkdir(parents=True)
+            (device / "numa_node").write_text(f"{rail}\n")
+            (root / "bus" / "pci" / "devices" / address).symlink_to(device)
+        interface = root / "class" / "net" / f"rail{rail}"
+        interface.mkdir(parents=True)
+        (interface / "device").symlink_to(device)
+    return root
+
+
+# The fake driver names the GPU, and the recorded tree takes the place of /sys in the mount namespace that ip makes.
+ON_RECORDED_SYSFS = 'mount --bind "$TEST_SYSFS" /sys && exec env LD_PRELOAD="$TEST_DRIVER" "$@"'
+BESIDE_A_GPU = (
+    "sh", "-c", f"exec ip netns exec \"$TEST_NETNS\" sh -c '{ON_RECORDED_SYSFS}' inside \"$@\"", "inside",
+    sys.executable,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gpus", "shares"),
+    [
+        pytest.param((GPUS[1], GPUS[1]), (0.0, 1.0), id="both-are-near-rail-1"),
+        pytest.param((GPUS[0], GPUS[0]), (1.0, 0.0), id="both-are-near-rail-0"),
+        pytest.param((GPUS[0], GPUS[1]), (0.5, 0.5), id="no-rail-is-near-both"),
+        pytest.param(("", ""), (0.5, 0.5), id="no-gpu"),
+    ],
+)
+def test_ranks_use_the_rail_nearest_to_their_gpus(
+    rails_possible: None,
+    recorded_sysfs: Path,
+    tmp_path: Path,
+    ranks: Any,
+    gpus: tuple[str, str],
+    shares: tuple[float, float],
+) -> None:
+    compile_fake("fake_cuda.c", tmp_path / "libcuda.so.1")
+    with shaped_networks.shaped_networks((400, 400)) as networks:
+
+        def of_rank(rank: int) -> Mapping[str, str]:
+            gpu = {"FAKE_GPU": gpus[rank]} if gpus[rank] else {}
+            return {
+                **over(networks, TEST_SYSFS=str(recorded_sysfs))(rank), **gpu,
+                "TEST_DRIVER": str(tmp_path / "libcuda.so.1"), "CCORE_DEBUG": "INFO",
+            }  # fmt: skip
+
+        ranks.start((*BESIDE_A_GPU, str(PROGRAMS / "rails.py"), "8"), 2, of_rank)
+        for rank, one in enumerate(ranks.finish()):
+            assert one.output.endswith("done\n"), one.output
+            near = f"its GPU {gpus[rank]} is nearest to rail{GPUS.index(gpus[rank])}" if gpus[rank] else ""
+            assert near in one.output
+        for side in (0, 1):
+            sent = [networks.sent_bytes(side, rail) for rail in (0, 1)]
+            for rail, share in enumerate(shares):
+                assert abs(sent[rail] / sum(sent) - share) < 0.15, sent
 
 
 def wait_until_running(networks: Networks, ranks: Any) -> None:

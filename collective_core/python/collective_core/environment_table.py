@@ -81,7 +81,7 @@ VARIABLES: tuple[Variable, ...] = (
         aliases=("LIGHT_2D_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLREDUCE", "HOROVOD_TORUS_ALLREDUCE"),
     ),
     Variable(
-        "CCORE_2D_BETWEEN", Kind.CHOICE, "ring in 2d, else the cost model's",
+        "CCORE_2D_BETWEEN", Kind.CHOICE, "the cost model's",
         "algorithm of all_reduce between nodes, in 2D and where each node has one rank: parameter servers (`direct`), "
         "two trees (`double_tree`), butterfly (`halving`), see [algorithms](algorithms.md); rank 0's holds for all",
         _LIBRARY, choices=("ring", "ps", "tree", "butterfly"),

@@ -13,8 +13,6 @@ namespace {
 using ccore::guarded;
 using ccore::require;
 
-constexpr const char* kSysfs = "/sys";
-
 thread_local std::string last_comm_error;
 
 }  // namespace
@@ -70,13 +68,14 @@ cc_result cc_describe_gpu(const char* pci_address, char* text, size_t size, size
   return guarded([&] {
     require(pci_address && needed, "an argument is null");
     require(text || size == 0, "text is null");
-    const std::optional<ccore::PciPlace> place = ccore::pci_place(kSysfs, pci_address);
+    const std::optional<ccore::PciPlace> place = ccore::pci_place(ccore::kSysfs, pci_address);
     if (!place) {
       throw ccore::Error(
           CC_ERROR_INVALID_ARGUMENT,
           ccore::format("this host has no PCI device '%s'; expected an address as in 0000:18:00.0", pci_address));
     }
-    ccore::copy_text(ccore::describe(*place, ccore::nvlinks(place->address), ccore::nics(kSysfs)), text, size, needed);
+    ccore::copy_text(ccore::describe(*place, ccore::nvlinks(place->address), ccore::nics(ccore::kSysfs)), text, size,
+                     needed);
   });
 }
 

@@ -125,4 +125,17 @@ Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& o
   return best;
 }
 
+Algorithm choose_between(size_t bytes, const Shape& shape, const Overrides& overrides, const CostModel& model) {
+  const int rails = shape.least_local;
+  Shape of_rail;
+  of_rail.nranks = of_rail.nodes = shape.nodes;
+  CostModel shared = model;
+  shared.inter.beta_us_per_byte *= rails;
+  shared.measured = nullptr;  // that is of other ranks
+  Overrides wishes = overrides;
+  wishes.forced[static_cast<size_t>(Kind::all_reduce)] = Algorithm::none;
+  wishes.hierarchical_threshold = 0;
+  return choose(Kind::all_reduce, bytes / static_cast<size_t>(rails), of_rail, wishes, shared);
+}
+
 }  // namespace ccore

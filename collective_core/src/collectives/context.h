@@ -8,6 +8,7 @@
 #include "collectives/choose.h"
 #include "collectives/operation.h"
 #include "common/caches.h"
+#include "schedule/schedule.h"
 #include "topology/node.h"
 #include "transport/link.h"
 #include "transport/progress.h"
@@ -32,6 +33,7 @@ struct Context {
   // Of all ranks of the communicator; null in a part of them.
   const std::vector<Place>* places = nullptr;
   const Chooser* chooser = nullptr;
+  const NodeOrder* order = nullptr;  // null: that of the ranks, as they lie node by node
   int divisor = 0;  // what an average is divided by; 0: nranks
   // Of a part of the ranks (see subgroup.h): each member's rank in the communicator, for texts. Null: all ranks.
   const std::vector<int>* members = nullptr;
@@ -49,6 +51,18 @@ struct Context {
   CrossMemory* cross_memory = nullptr;
 
   int rank_of(int member) const { return members && member >= 0 ? (*members)[static_cast<size_t>(member)] : member; }
+  // Schedules are made for places in that order: of this rank and of any, and the rank at one.
+  int place() const { return place_of(rank); }
+  int place_of(int member) const { return order ? order->place_of(member) : member; }
+  int rank_at(int place) const { return order && place != kNone ? order->rank_at(place) : place; }
+  // A schedule of places with ranks as its peers; its blocks remain those of places.
+  Schedule with_ranks(Schedule schedule) const {
+    for (Step& step : schedule.steps) {
+      step.send_peer = rank_at(step.send_peer);
+      step.recv_peer = rank_at(step.recv_peer);
+    }
+    return schedule;
+  }
   unsigned average_over() const { return static_cast<unsigned>(divisor > 0 ? divisor : nranks); }
 };
 

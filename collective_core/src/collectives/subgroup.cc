@@ -15,6 +15,7 @@ Subgroup::Subgroup(const Context& whole, std::vector<int> members) : members_(st
   context_.members = &members_;
   context_.places = nullptr;
   context_.chooser = nullptr;
+  context_.order = nullptr;
   const auto shares = [&](int rank) { return whole.node_arena && whole.node_arena->local_of(rank) >= 0; };
   context_.arena = std::all_of(members_.begin(), members_.end(), shares) ? whole.node_arena : nullptr;
   context_.link = [this, &whole](int member) -> Link& { return whole.link(context_.rank_of(member)); };

@@ -18,12 +18,13 @@ void put(char (&to)[N], const std::string& text) {
 
 }  // namespace
 
-Card card_of(const Settings& settings, const std::vector<Address>& rails, bool linked) {
+Card card_of(const Settings& settings, const std::vector<Address>& rails, const std::vector<bool>& near, bool linked) {
   Card card;
   card.transport = settings.transport;
   card.pid = getpid();
   std::copy(rails.begin(), rails.end(), card.rails);
   card.nrails = static_cast<int32_t>(rails.size());
+  std::copy(near.begin(), near.end(), card.near_rails);
   card.cpus = usable_cpus();
   card.streams = settings.streams;
   put(card.host, host_name());
@@ -75,6 +76,15 @@ std::vector<Peer> peers_of(const std::vector<Card>& cards) {
 
 std::vector<Address> rails_of(const Card& card) { return std::vector<Address>(card.rails, card.rails + card.nrails); }
 
+std::vector<size_t> rails_between(const Card& one, const Card& other) {
+  std::vector<size_t> near, common;
+  for (size_t rail = 0; rail < static_cast<size_t>(std::min(one.nrails, other.nrails)); ++rail) {
+    common.push_back(rail);
+    if (one.near_rails[rail] && other.near_rails[rail]) near.push_back(rail);
+  }
+  return near.empty() ? common : near;
+}
+
 int ranks_on_host_of(const std::vector<Card>& cards, const Card& card) {
   return static_cast<int>(std::count_if(cards.begin(), cards.end(),
                                         [&](const Card& other) { return std::strcmp(other.boot, card.boot) == 0; }));
@@ -92,7 +102,7 @@ StreamSettings streams_between(const std::vector<Card>& cards, size_t rank, size
   const Card& first = cards.front();
   return plan_streams(first.streams, cores_on_host_of(cards, first) / ranks_on_host_of(cards, first),
                       std::strcmp(cards[peer].boot, cards[rank].boot) == 0,
-                      std::min(cards[peer].nrails, cards[rank].nrails));
+                      static_cast<int>(rails_between(cards[peer], cards[rank]).size()));
 }
 
 }  // namespace ccore

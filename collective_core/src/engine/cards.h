@@ -24,6 +24,7 @@ struct Card {
   int64_t pid = 0;
   Address rails[kMostRails];  // where this rank listens; the first has the control connections too
   int32_t nrails = 0;
+  bool near_rails[kMostRails] = {};  // those nearest to this rank's GPU; without a GPU all of them
   int32_t linked = 0;  // this rank has a matrix of links
   CpuSet cpus;  // that this process may use
   StreamWish streams;
@@ -35,8 +36,9 @@ struct Card {
   TunerSettings tuner;
 };
 
-// This rank's own. rails: where it listens, kMostRails at most. linked: it has a matrix of links.
-Card card_of(const Settings& settings, const std::vector<Address>& rails, bool linked);
+// This rank's own. rails: where it listens, kMostRails at most; near: those near its GPU, as many. linked: it has a matrix
+// of links.
+Card card_of(const Settings& settings, const std::vector<Address>& rails, const std::vector<bool>& near, bool linked);
 // By rank. Throws CC_ERROR_INVALID_USAGE unless all run one version and can be reached from rank `own`.
 void check_cards(const std::vector<Card>& cards, size_t own);
 
@@ -51,6 +53,9 @@ struct Peer {
 std::vector<Peer> peers_of(const std::vector<Card>& cards);
 
 std::vector<Address> rails_of(const Card& card);
+// The rails, by their numbers, that take the data between two ranks: those near the GPUs of both, else all that both have.
+// Rails with one number are one network, so a rank near one rail and a rank near another need both to reach each other.
+std::vector<size_t> rails_between(const Card& one, const Card& other);
 // How many of the ranks share the host of that one.
 int ranks_on_host_of(const std::vector<Card>& cards, const Card& card);
 // The CPUs that these may use together; see cores_of().

@@ -55,6 +55,7 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
       settings_(settings),
       connections_(connect_ranks(id, rank, nranks, settings_)),
       places_(places_of(connections_.peers)),
+      order_(places_),
       trees_(connections_.link_matrix ? pack_trees(*connections_.link_matrix) : std::vector<Tree>()),
       chooser_{shape_of(places_), connections_.overrides, CostModel()},
       measuring_(connections_.tuner.measure != 0 && connections_.roomy && nranks > 1,
@@ -203,6 +204,7 @@ Context Communicator::context(WaitLadder* ladder, int* send_to, int* receive_fro
                   [this](int peer) { return monitor_->is_gone(peer); },
                   &places_,
                   &chooser_};
+  if (!order_.is_that_of_ranks()) context.order = &order_;
   context.node_arena = connections_.arena.get();
   context.windows = &windows_;
   context.past_caches_bytes = measuring_.measured().past_caches_bytes(operation.kind);

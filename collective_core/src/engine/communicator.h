@@ -110,6 +110,7 @@ class Communicator {
   Settings settings_;
   Connections connections_;
   std::vector<Place> places_;
+  NodeOrder order_;
   Windows windows_;
   std::vector<Tree> trees_;  // by the matrix of links, if there is one
   Chooser chooser_;

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "device/current_gpu.h"
 #include "engine/cards.h"
 #include "engine/cross_memory_probe.h"
 #include "engine/failure.h"
@@ -15,6 +16,7 @@
 #include "rendezvous/mesh.h"
 #include "rendezvous/reception.h"
 #include "topology/interfaces.h"
+#include "topology/pci.h"
 #include "transport/fault_link.h"
 #include "transport/progress.h"
 #include "transport/shm/shm_link.h"
@@ -55,25 +57,41 @@ class Connector {
   size_t own() const { return static_cast<size_t>(rank_); }
 
   void listen_for_mesh() {
-    std::vector<Address> rails = {client_.local_host()};
+    std::vector<Interface> rails = {Interface{"", client_.local_host()}};
     if (!settings_.interface_name.empty()) rails = choose_rails(interfaces(), settings_.interface_name);
-    if (!settings_.address.empty()) rails = {resolve(settings_.address, 0)};
+    if (!settings_.address.empty()) rails = {Interface{"", resolve(settings_.address, 0)}};
     if (rails.size() > kMostRails) {
       throw Error(CC_ERROR_INVALID_ARGUMENT,
                   format("CCORE_SOCKET_IFNAME=%s names %d interfaces, expected %d at most",
                          settings_.interface_name.c_str(), static_cast<int>(rails.size()), kMostRails));
     }
     std::vector<UniqueFd> listeners;
-    for (Address& address : rails) {
-      address.port = 0;
-      listeners.push_back(listen_on(address, false));
+    for (Interface& rail : rails) {
+      rail.address.port = 0;
+      listeners.push_back(listen_on(rail.address, false));
       rails_.push_back(local_address(listeners.back().get()));
     }
     reception_.emplace(std::move(listeners), id_.secret);
+    find_near(rails);
+  }
+
+  void find_near(const std::vector<Interface>& rails) {
+    near_.assign(rails.size(), true);
+    const std::optional<PciPlace> gpu = rails.size() > 1 ? pci_place(kSysfs, current_gpu()) : std::nullopt;
+    if (!gpu) return;
+    std::vector<std::string> names;
+    for (const Interface& rail : rails) names.push_back(rail.name);
+    near_ = nearest_to(*gpu, names, nics(kSysfs));
+    std::string nearest;
+    for (size_t rail = 0; rail < names.size(); ++rail) {
+      if (near_[rail]) nearest += (nearest.empty() ? "" : ", ") + names[rail];
+    }
+    log(LogLevel::info, "rank %d: of %s, its GPU %s is nearest to %s", rank_, settings_.interface_name.c_str(),
+        gpu->address.c_str(), nearest.c_str());
   }
 
   void exchange_cards() {
-    const Card card = card_of(settings_, rails_, result_.link_matrix.has_value());
+    const Card card = card_of(settings_, rails_, near_, result_.link_matrix.has_value());
     cards_ = client_.all_gather(card);
     check_cards(cards_, own());
     result_.overrides = cards_[0].overrides;
@@ -198,6 +216,7 @@ class Connector {
                     "shared memory was demanded, but not possible with " + result_.peers[peer].name);
       }
       plan.rails.push_back(rails_of(cards_[peer]));
+      plan.shared.push_back(rails_between(cards_[own()], cards_[peer]));
       plan.streams.push_back(tcp ? streams_between(cards_, own(), peer).streams : 0);
       plan.names.push_back(result_.peers[peer].name);
     }
@@ -270,6 +289,7 @@ class Connector {
   RendezvousClient client_;
   std::optional<Reception> reception_;
   std::vector<Address> rails_;
+  std::vector<bool> near_;  // by rail: it is one of those nearest to this rank's GPU
   std::vector<Card> cards_;
   std::vector<uint8_t> mapped_;
   Connections result_;

@@ -46,7 +46,7 @@ std::string between_text(Algorithm between) {
     case Algorithm::halving:
       return "butterfly";
     default:
-      return "ring in 2d, else the cost model's";
+      return "the cost model's";
   }
 }
 

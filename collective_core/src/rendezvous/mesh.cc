@@ -13,7 +13,8 @@ namespace {
 Connection reach_rank(const MeshPlan& plan, size_t peer, Purpose purpose, int stream, const Digest& secret,
                       const Deadline& deadline, const Alarm& alarm) {
   const std::vector<Address>& own = plan.rails[static_cast<size_t>(plan.rank)];
-  const size_t rail = static_cast<size_t>(stream) % std::min(own.size(), plan.rails[peer].size());
+  const std::vector<size_t>& shared = plan.shared[peer];
+  const size_t rail = purpose == Purpose::control ? 0 : shared[static_cast<size_t>(stream) % shared.size()];
   Hello hello;
   hello.purpose = purpose;
   hello.from = plan.rank;

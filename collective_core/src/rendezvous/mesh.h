@@ -20,8 +20,8 @@ struct Mesh {
 
 struct MeshPlan {
   int rank = 0;
-  // Where each rank listens, one address for each of its rails. Streams take the rails that both sides have in turn.
-  std::vector<std::vector<Address>> rails;
+  std::vector<std::vector<Address>> rails;  // where each rank listens, one address for each of its rails
+  std::vector<std::vector<size_t>> shared;  // the rails over which streams with each rank are spread; not empty
   std::vector<int> streams;        // data connections with each rank; both sides must agree
   std::vector<std::string> names;  // for error texts
 };

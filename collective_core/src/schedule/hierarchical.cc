@@ -18,6 +18,8 @@ Schedule between_nodes(Between between, int node, int nodes) {
       return halving_all_reduce(node, nodes);
     case Between::double_tree:
       return tree_all_reduce(node, double_binary_tree(nodes), 1);
+    case Between::doubling:
+      return doubling_all_reduce(node, nodes);
     case Between::ring:
       break;
   }

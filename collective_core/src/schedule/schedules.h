@@ -44,7 +44,7 @@ Schedule pairwise_all_to_all(int rank, int nranks);
 // In two dimensions: within the nodes, and between ranks of different nodes.
 
 // What the ranks with the same part run between the nodes: one of the flat schedules above, or that of trees.h.
-enum class Between { ring, direct, halving, double_tree };
+enum class Between { ring, direct, halving, double_tree, doubling };
 
 // A part of every chunk is gathered on each of the first ranks of a node, as many as the smallest node has (the
 // rails); those with the same part reduce it between the nodes; then each gives its part to its node. Between the

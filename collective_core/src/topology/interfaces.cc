@@ -64,7 +64,9 @@ std::vector<Interface> interfaces() {
   return found;
 }
 
-Address choose_address(const std::vector<Interface>& all, const std::string& selector) {
+namespace {
+
+const Interface& choose_interface(const std::vector<Interface>& all, const std::string& selector) {
   std::vector<const Interface*> fitting;
   if (selector.empty()) {
     for (const Interface& one : all) {
@@ -96,26 +98,30 @@ Address choose_address(const std::vector<Interface>& all, const std::string& sel
     throw Error(CC_ERROR_INVALID_ARGUMENT,
                 "no network interface with an address fits \"" + selector + "\"; this host has: " + known);
   }
-  return chosen->address;
+  return *chosen;
 }
 
-std::vector<Address> choose_rails(const std::vector<Interface>& all, const std::string& selector) {
-  if (selector.empty() || selector[0] == '^') return {choose_address(all, selector)};
+}  // namespace
+
+Address choose_address(const std::vector<Interface>& all, const std::string& selector) {
+  return choose_interface(all, selector).address;
+}
+
+std::vector<Interface> choose_rails(const std::vector<Interface>& all, const std::string& selector) {
+  if (selector.empty() || selector[0] == '^') return {choose_interface(all, selector)};
   const bool exact = selector[0] == '=';
-  std::vector<std::string> chosen;
-  std::vector<Address> rails;
+  std::vector<Interface> rails;
   for (const std::string& name : split(selector.substr(exact ? 1 : 0))) {
     std::vector<const Interface*> fitting;
     for (const Interface& one : all) {
-      const bool taken = std::find(chosen.begin(), chosen.end(), one.name) != chosen.end();
+      const bool taken =
+          std::any_of(rails.begin(), rails.end(), [&](const Interface& rail) { return rail.name == one.name; });
       if (!taken && (exact ? one.name == name : starts_with(one.name, name))) fitting.push_back(&one);
     }
     const Interface* first = first_of_family(fitting);
-    if (!first) continue;
-    chosen.push_back(first->name);
-    rails.push_back(first->address);
+    if (first) rails.push_back(*first);
   }
-  if (rails.empty()) return {choose_address(all, selector)};  // which says what there is
+  if (rails.empty()) return {choose_interface(all, selector)};  // which says what there is
   return rails;
 }
 

@@ -23,8 +23,8 @@ std::vector<Interface> interfaces();
 // nothing fits.
 Address choose_address(const std::vector<Interface>& all, const std::string& selector);
 
-// The addresses over which the data of one connection is spread: one for each name of a selector that lists several,
-// without those that this host lacks; else only choose_address().
-std::vector<Address> choose_rails(const std::vector<Interface>& all, const std::string& selector);
+// The interfaces over which data is spread: one for each name of a selector that lists several, without those that this
+// host lacks; else only that of choose_address().
+std::vector<Interface> choose_rails(const std::vector<Interface>& all, const std::string& selector);
 
 }  // namespace ccore

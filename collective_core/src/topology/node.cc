@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
+#include <numeric>
 
 namespace ccore {
 
@@ -43,6 +45,17 @@ std::vector<Place> places_of(const std::vector<std::string>& keys) {
   }
   for (size_t rank = 0; rank < keys.size(); ++rank) places[rank].local_size = nodes.at(keys[rank]).size;
   return places;
+}
+
+NodeOrder::NodeOrder(const std::vector<Place>& places) : rank_at_(places.size()), place_of_(places.size()) {
+  std::iota(rank_at_.begin(), rank_at_.end(), 0);
+  std::stable_sort(rank_at_.begin(), rank_at_.end(), [&](int one, int other) {
+    return places[static_cast<size_t>(one)].node < places[static_cast<size_t>(other)].node;
+  });
+  for (size_t place = 0; place < rank_at_.size(); ++place) {
+    place_of_[static_cast<size_t>(rank_at_[place])] = static_cast<int>(place);
+  }
+  is_that_of_ranks_ = std::is_sorted(rank_at_.begin(), rank_at_.end());
 }
 
 }  // namespace ccore

@@ -121,4 +121,19 @@ std::vector<Nic> nics(const std::string& sysfs) {
   return found;
 }
 
+std::vector<bool> nearest_to(const PciPlace& gpu, const std::vector<std::string>& interfaces,
+                             const std::vector<Nic>& nics) {
+  std::vector<PciDistance> distances;
+  for (const std::string& name : interfaces) {
+    const auto nic = std::find_if(nics.begin(), nics.end(), [&](const Nic& one) { return one.name == name; });
+    if (nic == nics.end()) return std::vector<bool>(interfaces.size(), true);
+    distances.push_back(distance(gpu, nic->place));
+  }
+  std::vector<bool> nearest;
+  for (const PciDistance one : distances) {
+    nearest.push_back(one == *std::min_element(distances.begin(), distances.end()));
+  }
+  return nearest;
+}
+
 }  // namespace ccore

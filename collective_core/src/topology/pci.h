@@ -7,6 +7,8 @@
 
 namespace ccore {
 
+constexpr const char* kSysfs = "/sys";  // of this host
+
 struct PciPlace {
   std::string address;  // "0000:18:00.0"
   int numa_node = -1;   // -1: unknown
@@ -36,5 +38,10 @@ struct Nic {
 };
 // Network interfaces and RDMA devices that are PCI devices, by name.
 std::vector<Nic> nics(const std::string& sysfs);
+
+// By interface: whether it is one of the nearest to the GPU. All of them are if the place of one is unknown: a bond, a
+// VLAN or a virtual interface is not a PCI device.
+std::vector<bool> nearest_to(const PciPlace& gpu, const std::vector<std::string>& interfaces,
+                             const std::vector<Nic>& nics);
 
 }  // namespace ccore

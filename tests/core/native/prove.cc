@@ -15,7 +15,7 @@ std::vector<Schedule> for_all(int p, const std::function<Schedule(int)>& make) {
   return schedules;
 }
 
-void prove(const std::string& what, const std::vector<Schedule>& schedules) {
+void prove(const std::string& what, const std::vector<Schedule>& schedules, int dividing) {
   std::vector<Schedule> finer;
   for (const Schedule& schedule : schedules) finer.push_back(halved(schedule));
   for (const std::vector<Schedule>* variant : {&schedules, static_cast<const std::vector<Schedule>*>(&finer)}) {
@@ -36,9 +36,9 @@ void prove(const std::string& what, const std::vector<Schedule>& schedules) {
       ++divided[static_cast<size_t>(step.recv_block)];
     }
   }
-  const int times = schedules.size() > 1 ? 1 : 0;
+  const int times = schedules.size() > 1 ? dividing : 0;
   EXPECT(std::all_of(divided.begin(), divided.end(), [=](int n) { return n == times; }), what,
-         ": a block is not divided once");
+         ": a block is not divided at ", times, " ranks");
 }
 
 }  // namespace test

@@ -57,16 +57,18 @@ void other_ways_between() {
   using ccore::Between;
   const auto prove_all = [](const std::string& what, const std::vector<Place>& places, int chunks) {
     const int p = static_cast<int>(places.size());
-    for (const Between between : {Between::direct, Between::halving, Between::double_tree}) {
+    for (const Between between : {Between::direct, Between::halving, Between::double_tree, Between::doubling}) {
       const std::string name = what + ", between " + std::to_string(static_cast<int>(between));
       const auto schedules =
           for_all(p, [&](int rank) { return hierarchical_all_reduce(rank, places, chunks, between); });
-      prove(name, schedules);
-      if (between != Between::direct) continue;
       const auto nodes =
           static_cast<size_t>(
               std::max_element(places.begin(), places.end(), [](Place a, Place b) { return a.node < b.node; })->node) +
           1;
+      int exchanging = 1;  // of the nodes, the largest power of two
+      while (static_cast<size_t>(2 * exchanging) <= nodes) exchanging *= 2;
+      prove(name, schedules, between == Between::doubling ? exchanging : 1);
+      if (between != Between::direct) continue;
       const size_t count = static_cast<size_t>(schedules[0].nblocks) * 6;
       for (const size_t sent : sent_by_nodes(schedules, places, count)) {
         EXPECT(sent == 0 || sent == 2 * (nodes - 1) * count / nodes, name, ": a node sends ", sent, " of ", count);

@@ -1,14 +1,17 @@
 // Who is on which node, which network address is chosen, and where devices are.
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cases.h"
 #include "common/error.h"
+#include "engine/cards.h"
 #include "expect.h"
 #include "topology/cpus.h"
 #include "topology/describe_gpu.h"
@@ -28,7 +31,7 @@ std::string chosen(const std::string& selector) { return ccore::host_text(choose
 
 std::string rails(const std::string& selector) {
   std::string list;
-  for (const ccore::Address& rail : choose_rails(example(), selector)) list += ccore::host_text(rail) + " ";
+  for (const ccore::Interface& rail : choose_rails(example(), selector)) list += ccore::host_text(rail.address) + " ";
   return list;
 }
 
@@ -80,6 +83,14 @@ void places() {
     EXPECT(places[rank].local_rank == local_ranks[rank], "local rank of ", rank);
     EXPECT(places[rank].local_size == sizes[rank], "local size of ", rank);
     EXPECT(places[rank].leader == leaders[rank], "leader of ", rank);
+  }
+  const ccore::NodeOrder dealt(ccore::places_of({"a", "b", "a", "c", "b"}));
+  const ccore::NodeOrder blocked(ccore::places_of({"a", "a", "b"}));
+  EXPECT(!dealt.is_that_of_ranks() && blocked.is_that_of_ranks(), "node by node");
+  const std::vector<int> node_by_node = {0, 2, 1, 4, 3};
+  for (int place = 0; place < 5; ++place) {
+    EXPECT(dealt.rank_at(place) == node_by_node[static_cast<size_t>(place)], "the rank at ", place);
+    EXPECT(dealt.place_of(dealt.rank_at(place)) == place, "back from ", place);
   }
   EXPECT(ccore::node_key("", "one", "boot") != ccore::node_key("", "two", "boot"), "containers of one machine");
   EXPECT(ccore::node_key("x", "one", "boot") == ccore::node_key("x", "two", "other"), "an override decides");
@@ -135,6 +146,11 @@ void devices() {
   EXPECT(
       text == "0000:18:00.0: NUMA node 0, 18 NVLinks to switches; mlx5_0 PIX, ens1 PXB, ens2 PHB, eth0 NODE, ens3 SYS",
       text);
+  const auto nearest = [&](const std::vector<std::string>& interfaces) { return nearest_to(*gpu, interfaces, nics); };
+  EXPECT(nearest({"ens3", "ens1", "ens2"}) == std::vector<bool>({false, true, false}), "behind the same switches");
+  EXPECT(nearest({"ens2", "eth0"}) == std::vector<bool>({true, false}), "below the same bridge");
+  EXPECT(nearest({"ens1", "ens1"}) == std::vector<bool>({true, true}), "equally near");
+  EXPECT(nearest({"ens1", "bond0"}) == std::vector<bool>({true, true}), "a bond has no place");
   links = ccore::NvLinks{0, {"0000:3b:00.0", "0000:3b:00.0", "0000:86:00.0"}};
   const std::string pairs = ccore::describe(*gpu, links, {});
   EXPECT(pairs == "0000:18:00.0: NUMA node 0, 2 NVLinks to 0000:3b:00.0, 1 NVLink to 0000:86:00.0", pairs);
@@ -145,6 +161,25 @@ ccore::CpuSet cpus(std::initializer_list<int> numbers) {
   ccore::CpuSet set;
   for (const int number : numbers) set.add(number);
   return set;
+}
+
+ccore::Card near_rails(std::initializer_list<bool> near) {
+  ccore::Card card;
+  card.nrails = static_cast<int32_t>(near.size());
+  std::copy(near.begin(), near.end(), card.near_rails);
+  return card;
+}
+
+// Both ends of a connection have to come to the same rails, and have one at least.
+void rails_of_two_ranks() {
+  using Rails = std::vector<size_t>;
+  const ccore::Card any = near_rails({true, true}), first = near_rails({true, false}),
+                    second = near_rails({false, true});
+  EXPECT(rails_between(any, any) == Rails({0, 1}), "no GPU");
+  EXPECT(rails_between(first, first) == Rails({0}) && rails_between(any, second) == Rails({1}), "near both");
+  EXPECT(rails_between(first, second) == Rails({0, 1}) && rails_between(second, first) == Rails({0, 1}), "none is");
+  const ccore::Card one = near_rails({true}), last_of_three = near_rails({false, false, true});
+  EXPECT(rails_between(one, last_of_three) == Rails({0}), "the nearest of one is not there on the other");
 }
 
 // Whether ranks may spin depends on it: each of them needs a core, whether or not its launcher has bound it to one.
@@ -165,6 +200,7 @@ void topology() {
   interfaces();
   places();
   devices();
+  rails_of_two_ranks();
   cores();
 }
 

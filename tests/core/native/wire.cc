@@ -93,17 +93,18 @@ void count_bytes(const std::string& layout, int nranks) {
 // What the schedule of the rank sends of `count` elements.
 size_t scheduled(ccore::Algorithm algorithm, int rank, const std::vector<ccore::Place>& places, size_t count) {
   const int p = static_cast<int>(places.size());
+  const int place = ccore::NodeOrder(places).place_of(rank);
   switch (algorithm) {
     case ccore::Algorithm::doubling:
-      return elements_sent(ccore::doubling_all_reduce(rank, p), count);
+      return elements_sent(ccore::doubling_all_reduce(place, p), count);
     case ccore::Algorithm::ring:
-      return elements_sent(ccore::ring_all_reduce(rank, p), count);
+      return elements_sent(ccore::ring_all_reduce(place, p), count);
     case ccore::Algorithm::halving:
-      return elements_sent(ccore::halving_all_reduce(rank, p), count);
+      return elements_sent(ccore::halving_all_reduce(place, p), count);
     case ccore::Algorithm::direct:
       return elements_sent(ccore::direct_all_reduce(rank, p), count);
     case ccore::Algorithm::double_tree:
-      return elements_sent(tree_all_reduce(rank, ccore::double_binary_tree(p), 1), count);
+      return elements_sent(tree_all_reduce(place, ccore::double_binary_tree(p), 1), count);
     case ccore::Algorithm::n_trees:
       return elements_sent(tree_all_reduce(rank, ccore::star_trees(p), 1), count);
     case ccore::Algorithm::hierarchical:
@@ -119,6 +120,7 @@ void count_algorithms(const std::string& layout, int nranks) {
   for (int rank = 0; rank < nranks; ++rank) keys.push_back(where.node_id(rank));
   const std::vector<ccore::Place> places = ccore::places_of(keys);
   const size_t count = 5040;  // divisible by what the blocks are
+  EXPECT(setenv("CCORE_2D_BETWEEN", "ring", 1) == 0, "setenv");
   for (const ccore::Algorithm algorithm : algorithms_of(ccore::Kind::all_reduce, shape_of(places))) {
     const std::string forced = std::string("all_reduce:") + name_of(algorithm);
     EXPECT(setenv("CCORE_ALGO", forced.c_str(), 1) == 0, "setenv");
@@ -131,7 +133,7 @@ void count_algorithms(const std::string& layout, int nranks) {
       EXPECT(sent == expected, forced, ": rank ", rank, " sent ", sent, ", expected ", expected);
     });
   }
-  EXPECT(unsetenv("CCORE_ALGO") == 0, "unsetenv");
+  EXPECT(unsetenv("CCORE_2D_BETWEEN") == 0 && unsetenv("CCORE_ALGO") == 0, "unsetenv");
 }
 
 // 2d with each of the schedules between the nodes.
@@ -161,9 +163,64 @@ void count_between(int nranks) {
   EXPECT(unsetenv("CCORE_2D_BETWEEN") == 0 && unsetenv("CCORE_ALGO") == 0, "unsetenv");
 }
 
+// Ranks that a launcher has dealt out over two nodes one by one: what goes from node to node is that of neighbours in a
+// ring through the nodes, not of all ranks.
+void count_between_dealt_ranks(int nranks) {
+  const auto p = static_cast<uint64_t>(nranks);
+  const uint64_t count = 5040;
+  EXPECT(setenv("CCORE_ALGO", "all_reduce:ring,broadcast:chain,reduce:chain", 1) == 0, "setenv");
+  run_ranks(nranks, layout_named("cyclic"), [&](int rank, cc_comm* comm) {
+    const auto leaving = [&] {
+      uint64_t total = 0;
+      for (int peer = 0; peer < nranks; ++peer) {
+        cc_peer_info info{};
+        info.size = sizeof info;
+        EXPECT(cc_comm_peer_info(comm, peer, &info) == CC_SUCCESS, cc_last_error(nullptr));
+        if (peer % 2 != rank % 2) total += info.payload_bytes_sent;
+      }
+      return total;
+    };
+    std::vector<float> own(count * p, static_cast<float>(rank)), all(count * p, -1.0f);
+    uint64_t before = 0;
+    const bool last_of_node = rank >= nranks - 2;
+    const auto expect_leaving = [&](uint64_t elements, const char* what) {
+      const uint64_t now = leaving();
+      const uint64_t expected = last_of_node ? elements * 4 : 0;
+      EXPECT(now - before == expected, what, ": rank ", rank, " sent ", now - before, " to the other node");
+      before = now;
+    };
+    const float sum = static_cast<float>(nranks * (nranks - 1)) / 2;
+    EXPECT(cc_all_gather(own.data(), all.data(), count, CC_FLOAT32, comm, nullptr) == CC_SUCCESS, last_error(comm));
+    for (uint64_t i = 0; i < count * p; ++i) EXPECT(all[i] == static_cast<float>(i / count), "gathered ", i);
+    expect_leaving((p - 1) * count, "all_gather");
+    for (uint64_t i = 0; i < count * p; ++i) own[i] = static_cast<float>(i / count) + static_cast<float>(rank);
+    EXPECT(cc_reduce_scatter(own.data(), all.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
+    for (uint64_t i = 0; i < count; ++i) EXPECT(all[i] == static_cast<float>(nranks * rank) + sum, "scattered ", i);
+    expect_leaving((p - 1) * count, "reduce_scatter");
+    const std::vector<float> mine(count * p, static_cast<float>(rank));
+    EXPECT(cc_all_reduce(mine.data(), all.data(), count * p, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
+    EXPECT(all == std::vector<float>(count * p, sum), "all_reduce");
+    expect_leaving(2 * (p - 1) * count, "all_reduce");
+    const int root = nranks - 1;
+    std::vector<float> from_root(mine);
+    EXPECT(cc_broadcast(mine.data(), from_root.data(), count, CC_FLOAT32, root, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
+    EXPECT(from_root[0] == static_cast<float>(root) && from_root[count - 1] == from_root[0], "broadcast");
+    EXPECT(cc_reduce(mine.data(), all.data(), count, CC_FLOAT32, CC_SUM, root, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
+    EXPECT(rank != root || (all[0] == sum && all[count - 1] == sum), "reduce");
+    // The chain from the last rank enters the other node once, and that node's last rank is next to it.
+    EXPECT(leaving() - before <= (last_of_node ? 2 * count * 4 : count * 4), "chains: rank ", rank);
+  });
+  EXPECT(unsetenv("CCORE_ALGO") == 0, "unsetenv");
+}
+
 }  // namespace
 
 void wire() {
+  for (const int nranks : {4, 6}) count_between_dealt_ranks(nranks);
   for (const int nranks : {3, 4, 6}) count_algorithms("mixed", nranks);
   count_between(6);
 

@@ -1,12 +1,17 @@
 /* The part of CUDA's driver that libcollective_core_nccl.so uses, in host memory: there is one device, and nothing runs
- * later than its call. */
+ * later than its call. FAKE_GPU is the PCI address of the device; unset: no context is current. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, 0; }
 int cuDevicePrimaryCtxRetain(void** context, int device) { return *context = (void*)1, device; }
 int cuCtxGetCurrent(void** context) { return *context = NULL, 0; }
+int cuCtxGetDevice(int* device) { return *device = 0, getenv("FAKE_GPU") ? 0 : 201; }
+int cuDeviceGetPCIBusId(char* address, int size, int device) {
+  return snprintf(address, (size_t)size, "%s", getenv("FAKE_GPU")), device;
+}
 int cuCtxPushCurrent_v2(void* context) { return context == NULL; }
 int cuCtxPopCurrent_v2(void** context) { return *context = (void*)1, 0; }
 int cuStreamCreate(void** stream, unsigned flags) { return *stream = (void*)2, flags != 1; }

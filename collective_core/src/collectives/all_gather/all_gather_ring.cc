@@ -11,11 +11,11 @@ void all_gather_ring(const Context& context, const void* send, void* recv, const
   const Block& mine = blocks[static_cast<size_t>(context.rank)];
   auto* output = static_cast<std::byte*>(recv);
   if (mine.count > 0 && output + mine.begin != send) std::memcpy(output + mine.begin, send, mine.count);
-  const Schedule schedule = ring_all_gather(context.rank, context.nranks);
+  const Schedule schedule = context.with_ranks(ring_all_gather(context.place(), context.nranks));
   std::vector<StreamStep> steps;
   for (const Step& step : schedule.steps) {
-    const Block& leaves = blocks[static_cast<size_t>(step.send_block)];
-    const Block& comes = blocks[static_cast<size_t>(step.recv_block)];
+    const Block& leaves = blocks[static_cast<size_t>(context.rank_at(step.send_block))];
+    const Block& comes = blocks[static_cast<size_t>(context.rank_at(step.recv_block))];
     StreamStep s;
     s.send_peer = step.send_peer;
     s.send_from = leaves.count > 0 ? output + leaves.begin : nullptr;

@@ -19,6 +19,8 @@ int chunks_for(size_t bytes, const Shape& shape) {
 
 Between schedule_of(Algorithm between) {
   switch (between) {
+    case Algorithm::doubling:
+      return Between::doubling;
     case Algorithm::direct:
       return Between::direct;
     case Algorithm::halving:
@@ -33,8 +35,10 @@ Between schedule_of(Algorithm between) {
 }  // namespace
 
 void all_reduce_2d(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op) {
-  const int chunks = chunks_for(count * dtype_size(dtype), context.chooser->shape);
-  const Between between = schedule_of(context.chooser->overrides.between);
+  const Chooser& chooser = *context.chooser;
+  const size_t bytes = count * dtype_size(dtype);
+  const int chunks = chunks_for(bytes, chooser.shape);
+  const Between between = schedule_of(choose_between(bytes, chooser.shape, chooser.overrides, chooser.model));
   all_reduce_scheduled(context, hierarchical_all_reduce(context.rank, *context.places, chunks, between), send, recv,
                        count, dtype, op);
 }

@@ -16,8 +16,9 @@ void all_reduce_double_tree(const Context& context, const void* send, void* recv
                             cc_redop op) {
   const size_t of_each_tree = count * dtype_size(dtype) / 2;
   const auto chunks = static_cast<int>(std::clamp<size_t>(of_each_tree / kTreeChunkBytes, 1, kMostChunksOfATree));
-  all_reduce_scheduled(context, tree_all_reduce(context.rank, double_binary_tree(context.nranks), chunks), send, recv,
-                       count, dtype, op);
+  all_reduce_scheduled(context,
+                       context.with_ranks(tree_all_reduce(context.place(), double_binary_tree(context.nranks), chunks)),
+                       send, recv, count, dtype, op);
 }
 
 }  // namespace ccore

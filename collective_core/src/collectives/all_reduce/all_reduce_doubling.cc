@@ -12,7 +12,7 @@ void all_reduce_doubling(const Context& context, const void* send, void* recv, s
   const size_t bytes = count * element;
   const auto* input = static_cast<const std::byte*>(send);
   auto* output = static_cast<std::byte*>(recv);
-  const Schedule schedule = doubling_all_reduce(context.rank, context.nranks);
+  const Schedule schedule = context.with_ranks(doubling_all_reduce(context.place(), context.nranks));
   std::vector<StreamStep> steps;
   bool holds_partial = false;  // the output has a partial result; before that, the input is what is held
   int last_send = kNone;

@@ -10,7 +10,7 @@ void all_reduce_ring(const Context& context, const void* send, void* recv, size_
   const size_t element = dtype_size(dtype);
   const auto* input = static_cast<const std::byte*>(send);
   auto* output = static_cast<std::byte*>(recv);
-  const Schedule schedule = ring_all_reduce(context.rank, context.nranks);
+  const Schedule schedule = context.with_ranks(ring_all_reduce(context.place(), context.nranks));
   std::vector<StreamStep> steps;
   for (const Step& step : schedule.steps) {
     const Block out = block_of(count, schedule.nblocks, step.send_block);

@@ -47,7 +47,8 @@ void all_reduce_scheduled(const Context& context, const Schedule& schedule, cons
 
 void all_reduce_halving(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
                         cc_redop op) {
-  all_reduce_scheduled(context, halving_all_reduce(context.rank, context.nranks), send, recv, count, dtype, op);
+  all_reduce_scheduled(context, context.with_ranks(halving_all_reduce(context.place(), context.nranks)), send, recv,
+                       count, dtype, op);
 }
 
 void all_reduce_direct(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,

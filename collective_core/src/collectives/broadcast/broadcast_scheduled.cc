@@ -31,11 +31,13 @@ void run_broadcast(const Context& context, const Schedule& schedule, const void*
 }  // namespace
 
 void broadcast_chain(const Context& context, const void* send, void* recv, size_t bytes, int root) {
-  run_broadcast(context, chain_broadcast(context.rank, context.nranks, root), send, recv, bytes, root);
+  run_broadcast(context, context.with_ranks(chain_broadcast(context.place(), context.nranks, context.place_of(root))),
+                send, recv, bytes, root);
 }
 
 void broadcast_tree(const Context& context, const void* send, void* recv, size_t bytes, int root) {
-  run_broadcast(context, tree_broadcast(context.rank, context.nranks, root), send, recv, bytes, root);
+  run_broadcast(context, context.with_ranks(tree_broadcast(context.place(), context.nranks, context.place_of(root))),
+                send, recv, bytes, root);
 }
 
 }  // namespace ccore

@@ -20,7 +20,8 @@ void reduce_chain(const Context& context, const void* send, void* recv, size_t c
   const auto* input = static_cast<const std::byte*>(send);
   auto* output = static_cast<std::byte*>(recv);
   const int nblocks = static_cast<int>(std::max<size_t>(1, (count * element + kBlockBytes - 1) / kBlockBytes));
-  const Schedule schedule = chain_reduce(context.rank, context.nranks, root, nblocks);
+  const Schedule schedule =
+      context.with_ranks(chain_reduce(context.place(), context.nranks, context.place_of(root), nblocks));
   const bool on_the_way = !schedule.steps.empty() && schedule.steps[0].send_after != kNone;
   const size_t largest = block_of(count, nblocks, 0).count * element;
   std::vector<std::byte> scratch(on_the_way ? 2 * largest : 0);

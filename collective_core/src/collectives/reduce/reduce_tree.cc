@@ -11,7 +11,7 @@ void reduce_tree(const Context& context, const void* send, void* recv, size_t co
   const size_t element = dtype_size(dtype);
   const size_t bytes = count * element;
   const auto* input = static_cast<const std::byte*>(send);
-  const Schedule schedule = tree_reduce(context.rank, context.nranks, root);
+  const Schedule schedule = context.with_ranks(tree_reduce(context.place(), context.nranks, context.place_of(root)));
   // A rank between the root and the leaves has nowhere else to keep what it has folded so far.
   const bool folds_for_another = context.rank != root && schedule.steps.size() > 1;
   std::vector<std::byte> scratch(folds_for_another ? bytes : 0);
