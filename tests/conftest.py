@@ -59,14 +59,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return GroupScheduling(config, log)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the longest groups begin, where there are several workers."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        from worker_groups import place_of
+
+        items.sort(key=lambda item: place_of(item.nodeid))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave the processors to tests with real parts, and check that a group of these has one worker."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is None:
         return
-    from worker_groups import FREE_NICENESS, REAL, group_of
+    from worker_groups import FREE_NICENESS, group_of, is_free
 
-    if (group := group_of(item.nodeid)) in REAL:
+    if not is_free(item.nodeid):
+        group = group_of(item.nodeid).replace("/", "-")
         basetemp: Path = item.config._tmp_path_factory.getbasetemp()
         with (basetemp.parent / f"worker-of-{group}").open("a+") as claim:
             claim.seek(0)

@@ -11,7 +11,6 @@ mounted there, in namespaces that cannot be seen from here (mount_namespaces(7),
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -196,7 +195,7 @@ def start_mesh(
     (directory / "controller").mkdir()
     farms.make_key(directory / "controller" / "id_ed25519")
     (directory / "ssh_config").write_text("")
-    prefix = f"10.213.{random.randint(1, 250)}"
+    prefix = f"10.213.{os.getpid() % 250 + 1}"
     switch = subprocess.Popen(
         ("unshare", "-n", "sh", "-c", "ip link add br0 type bridge && ip link set br0 up && exec sleep 3600"),
         stdin=subprocess.DEVNULL,
