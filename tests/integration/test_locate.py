@@ -107,7 +107,7 @@ def test_the_rail_that_lost_a_quarter_is_named_and_left_out_of_the_hostfile(loca
 
 
 def test_a_healthy_fleet_gets_no_name(locate):
-    done = locate("--json", rails="eth0")
+    done = locate("--json", rails="eth0", library="ccore")
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
     # On shared cores a suspect may stay undecided.
@@ -322,7 +322,7 @@ def test_a_node_without_torch_is_named_before_anything_is_measured(run_clusterct
 def test_two_nodes_are_a_link_and_name_no_node(locate, fleet):
     bridged_nodes.reshape(fleet.nodes[1], 0, 0.75 * RATE_MBIT)
     try:
-        done = locate("--json", "--limit", "node[01-02]", rails="eth0")
+        done = locate("--json", "--limit", "node[01-02]", rails="eth0", library="ccore")
     finally:
         bridged_nodes.reshape(fleet.nodes[1], 0, RATE_MBIT)
     assert done.returncode == 0, done.stdout + done.stderr
