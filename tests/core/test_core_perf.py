@@ -133,6 +133,11 @@ def test_the_header_says_why_rdma_is_not_used(all_reduce_perf: Path, ranks: obje
     ended = ranks.finish()  # type: ignore[attr-defined]
     assert [one.returncode for one in ended] == [0] * 4, ended
     assert "\n# Transport: tcp (RDMA is not used: " in ended[0].output
+    # Of four ranks one says so, without CCORE_DEBUG.
+    lines = [
+        one.output.count("TCP between nodes instead of RDMA, which cannot be used by rank 0") for one in ended
+    ]
+    assert lines == [1, 0, 0, 0], ended
 
 
 def test_by_hand_on_two_emulated_nodes(all_reduce_perf: Path, ranks: object) -> None:

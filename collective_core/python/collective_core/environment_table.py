@@ -271,7 +271,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         "CCORE_NET", Kind.CHOICE, "tcp",
         "what ranks without common memory use; `rdma`: InfiniBand or RoCE, else the start fails; `auto`: RDMA if it "
-        "has moved bytes between all of them, else TCP (`CCORE_DEBUG=WARN` prints why); rank 0's value counts for all",
+        "has moved bytes between all of them, else TCP, and rank 0 prints why; rank 0's value counts for all",
         _LIBRARY, (), ("tcp", "rdma", "auto"),
     ),
     Variable(

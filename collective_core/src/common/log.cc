@@ -38,6 +38,13 @@ LogLevel read_level() {
   return found ? found->level : LogLevel::none;
 }
 
+void write_line(const char* pattern, va_list arguments) {
+  char line[1024];
+  std::vsnprintf(line, sizeof line, pattern, arguments);
+  // One call, so that lines of several ranks on one terminal do not mix.
+  std::fprintf(stderr, "collective_core [%d] %s\n", static_cast<int>(getpid()), line);
+}
+
 }  // namespace
 
 LogLevel log_level() {
@@ -54,13 +61,17 @@ void check_log_level() {
 
 void log(LogLevel level, const char* pattern, ...) {
   if (level == LogLevel::none || level > log_level()) return;
-  char line[1024];
   va_list arguments;
   va_start(arguments, pattern);
-  std::vsnprintf(line, sizeof line, pattern, arguments);
+  write_line(pattern, arguments);
   va_end(arguments);
-  // One call, so that lines of several ranks on one terminal do not mix.
-  std::fprintf(stderr, "collective_core [%d] %s\n", static_cast<int>(getpid()), line);
+}
+
+void log_always(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  write_line(pattern, arguments);
+  va_end(arguments);
 }
 
 }  // namespace ccore

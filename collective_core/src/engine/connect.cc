@@ -257,7 +257,7 @@ class Connector {
       throw Error(CC_ERROR_INVALID_USAGE, "CCORE_NET=rdma, but RDMA cannot be used by " + made.obstacle);
     }
     if (!made.obstacle.empty() && rank_ == 0) {
-      log(LogLevel::warn, "TCP between nodes instead of RDMA, which cannot be used by %s", made.obstacle.c_str());
+      log_always("TCP between nodes instead of RDMA, which cannot be used by %s", made.obstacle.c_str());
     }
     result_.rdma = std::move(made.device);
     result_.rdma_obstacle = std::move(made.obstacle);
