@@ -55,6 +55,7 @@ CASES = (
     "packing",
     "perf-check",
     "rdma",
+    "rdma-64",
     "stripes",
     "stripes-faulty",
     "topk",

@@ -530,7 +530,8 @@ CC_API cc_result cc_cpu_reduce_run(cc_cpu_reduce* handle, const void* device_sen
  * is not freed. CC_ERROR_INVALID_USAGE while it runs. NULL is allowed. */
 CC_API cc_result cc_cpu_reduce_destroy(cc_cpu_reduce* handle);
 
-/* Memory in which large collectives need no copies between the ranks of a node. Not collective: zeros at an address
+/* Memory in which large collectives need no copies between the ranks of a node, and from which RDMA sends without one
+ * (CCORE_NET=rdma) while it is registered. Not collective: zeros at an address
  * that is a multiple of the page size, in an anonymous shared file of its own; pages count when they are touched. One
  * file descriptor is open until it is freed. After fork() parent and child share the pages, as with any shared memory.
  * CC_ERROR_SYSTEM: the text has errno. */

@@ -283,6 +283,11 @@ VARIABLES: tuple[Variable, ...] = (
         "the entry of the port's GID table; -1: the RoCE v2 GID with this rank's address, else with any", _LIBRARY,
     ),
     Variable(
+        "CCORE_RDMA_QPS", Kind.COUNT, "1",
+        "RDMA queue pairs per peer, to 8, for paths that are chosen by flow; the smaller value of two ranks counts",
+        _LIBRARY,
+    ),
+    Variable(
         "CCORE_RDMA_TRAFFIC_CLASS", Kind.COUNT, "106", "the traffic class of RoCE packets: 4 times the DSCP, and ECN",
         _LIBRARY,
     ),

@@ -13,12 +13,9 @@
 namespace ccore {
 namespace {
 
-// What one communicator pins on a rank, in both rings of all its connections.
-constexpr size_t kPinnedBytes = size_t{64} << 20;
-constexpr size_t kLeastRing = 16 * 1024;
-constexpr size_t kMostRing = 512 * 1024;
-// Enough for a message of each kind: inline, through the ring, and in several pieces.
+// Enough for messages of both kinds, inline and through the ring, on each of 8 queue pairs.
 constexpr size_t kProofBytes = 9001;
+constexpr size_t kProofPiece = kProofBytes / kMostQueuePairs;
 // Longer than an unreachable port takes to be reported: 6 retries of about 1 s.
 constexpr int64_t kProofMs = 15000;
 
@@ -31,12 +28,6 @@ struct SealedEndpoint {
   RdmaEndpoint endpoint;
   uint64_t tag = 0;
 };
-
-size_t ring_bytes_for(size_t peers) {
-  size_t ring = kMostRing;
-  while (ring > kLeastRing && 2 * ring * peers > kPinnedBytes) ring /= 2;
-  return ring;
-}
 
 std::byte proof_byte(size_t position, int from, int to) {
   return static_cast<std::byte>((position * 2654435761U + static_cast<size_t>(from) * 977 + static_cast<size_t>(to)) >>
@@ -53,8 +44,13 @@ class RdmaConnector {
     RdmaMesh mesh;
     mesh.obstacle = obstacle_;
     if (!usable) return mesh;
-    for (auto& link : links_) mesh.links.push_back(std::move(link));
-    if (device_) mesh.device = device_->text() + ", 1 queue pair per peer";
+    size_t pairs = kMostQueuePairs;
+    for (auto& link : links_) {
+      if (link) pairs = std::min(pairs, link->queue_pairs());
+      mesh.links.push_back(std::move(link));
+    }
+    if (device_) mesh.text = device_->text() + format(", %zu queue pair%s per peer", pairs, pairs == 1 ? "" : "s");
+    mesh.device = std::move(device_);
     return mesh;
   }
 
@@ -83,12 +79,11 @@ class RdmaConnector {
 
   void create() {
     const auto connected = [](const std::vector<Connection>& one) { return !one.empty(); };
-    const auto peers = static_cast<size_t>(std::count_if(data_.begin(), data_.end(), connected));
-    if (peers == 0) return;
+    if (std::none_of(data_.begin(), data_.end(), connected)) return;
     device_ = RdmaDevice::open(plan_.wish, plan_.own, plan_.local_rank);
     for (size_t peer = 0; peer < data_.size(); ++peer) {
       if (data_[peer].empty()) continue;
-      links_[peer] = std::make_unique<RdmaLink>(device_, ring_bytes_for(peers), data_[peer].front().session,
+      links_[peer] = std::make_unique<RdmaLink>(device_, data_[peer].front().session,
                                                 plan_.names[static_cast<size_t>(plan_.rank)], plan_.names[peer]);
     }
   }
@@ -137,7 +132,7 @@ class RdmaConnector {
         Progress& at = progress[peer];
         for (size_t i = at.sent; i < kProofBytes; ++i) out[i] = proof_byte(i, plan_.rank, static_cast<int>(peer));
         // Small at first, so that something goes inline.
-        const size_t most = at.sent == 0 ? 9 : kProofBytes - at.sent;
+        const size_t most = at.sent == 0 ? 9 : std::min(kProofPiece, kProofBytes - at.sent);
         const size_t sent = most == 0 ? 0 : links_[peer]->try_send(out.data() + at.sent, most);
         const size_t rest = kProofBytes - at.received;
         const size_t received = rest == 0 ? 0 : links_[peer]->try_recv(at.bytes.data() + at.received, rest);

@@ -23,7 +23,8 @@ struct RdmaPlan {
 struct RdmaMesh {
   std::vector<std::unique_ptr<Link>> links;  // by rank; null where no connection is. Empty if RDMA cannot be used.
   std::string obstacle;  // then why, the same on all ranks
-  std::string device;    // that this rank uses
+  std::shared_ptr<RdmaDevice> device;  // that this rank uses; null: none
+  std::string text;                    // it in words
 };
 
 // data: by rank, the proven connections over which the ends tell each other their queue pairs and keys. Every rank

@@ -1,6 +1,7 @@
 #include "engine/register_memory.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "collectives/all_gather/all_gather.h"
 #include "collectives/barrier/barrier.h"
 #include "common/log.h"
+#include "transport/rdma/device.h"
 
 namespace ccore {
 namespace {
@@ -36,6 +38,19 @@ Ranges map_others(const Context& context, const std::vector<MemoryName>& names, 
     *why = error.what();
   }
   return ranges;
+}
+
+// Only memory that cannot be freed before it is deregistered, and that a fork does not copy: a device would go on to send
+// what the old pages held. Without it, the bytes are copied.
+std::shared_ptr<RegisteredSource> source_of(const std::shared_ptr<RdmaDevice>& device, const SharedMemoryUse& use,
+                                            void* memory, size_t bytes) {
+  if (!device || use.name().bytes == 0) return nullptr;
+  try {
+    return std::make_shared<RegisteredSource>(device, memory, bytes);
+  } catch (const Error& error) {
+    log(LogLevel::warn, "registered memory is copied before it is sent by RDMA: %s", error.what());
+    return nullptr;
+  }
 }
 
 }  // namespace
@@ -66,7 +81,9 @@ uint64_t register_memory(Communicator* communicator, void* memory, size_t bytes,
           ranges.clear();
           log(LogLevel::info, "registered memory is copied like any other: %s", why.c_str());
         }
-        communicator->windows().add(number, Window(memory, bytes, std::move(use), std::move(ranges)));
+        std::shared_ptr<RegisteredSource> source = source_of(communicator->rdma_device(), use, memory, bytes);
+        communicator->windows().add(number,
+                                    Window(memory, bytes, std::move(use), std::move(source), std::move(ranges)));
       },
       bytes);
   return number;

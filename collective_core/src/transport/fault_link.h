@@ -20,7 +20,9 @@ class FaultLink : public Link {
   int fd() const override { return inner_->fd(); }
   void add_fds(short events, std::vector<pollfd>* fds) const override { inner_->add_fds(events, fds); }
   size_t turn_bytes() const override { return inner_->turn_bytes(); }
-  size_t inline_bytes() const override { return inner_->inline_bytes(); }
+  size_t inline_bytes(const std::byte* payload, size_t size) const override {
+    return inner_->inline_bytes(payload, size);
+  }
   const char* name() const override { return inner_->name(); }
   Seals* header_seals() override { return inner_->header_seals(); }
 

@@ -39,8 +39,8 @@ class Link {
   // Bytes worth offering at once, before another link or the other direction gets its turn: by default few enough
   // to stay in cache on the way through.
   virtual size_t turn_bytes() const { return 64 * 1024; }
-  // Payload that is better copied behind its header than sent by a call of its own.
-  virtual size_t inline_bytes() const { return 1024; }
+  // How many of the first `size` bytes of payload are better copied behind their header than sent by a call of their own.
+  virtual size_t inline_bytes(const std::byte*, size_t) const { return 1024; }
   virtual const char* name() const = 0;
   // What authenticates the headers of operations on this link; null where no network lies between: in shared memory.
   virtual Seals* header_seals() { return nullptr; }

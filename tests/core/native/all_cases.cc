@@ -33,6 +33,7 @@ CaseTable case_table() {
       {"perf-check", perf_check},
       {"receive-any", receive_any},
       {"rdma", rdma},
+      {"rdma-64", rdma_64},
       {"recorder", recorder},
       {"reduction", reduction},
       {"registered-memory", registered_memory},

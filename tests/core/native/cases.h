@@ -35,6 +35,7 @@ void siblings();
 void siblings_failures();
 void registered_memory();
 void rdma();
+void rdma_64();
 void rendezvous();
 void strangers();  // a part of rendezvous
 void failures();

@@ -5,14 +5,17 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "transport/rdma/verbs_abi.h"
 #include "verbs_stand_in.h"
@@ -26,7 +29,15 @@ struct Completions : ibv::Cq {
   bool armed = false;
 };
 
+struct Delayed {
+  ibv::SendWr work;
+  ibv::Sge piece;
+  std::string inlined;
+  long order;
+};
+
 struct Pair : ibv::Qp {
+  std::deque<Delayed> delayed;
   uint32_t peer = 0;
   uint32_t receives = 0;
   uint32_t most_inline = 0;
@@ -37,6 +48,7 @@ struct Pair : ibv::Qp {
 struct Open : ibv::Context {
   std::deque<ibv::AsyncEvent> events;
   uint8_t subnet = 1;
+  long pinned = 0;
 };
 
 constexpr uint16_t kLid = 23;
@@ -61,6 +73,13 @@ ibv::Device iwarp = device_named("siw0", ibv::kTransportIwarp);
 uint32_t next_number = 1;
 uint8_t next_subnet = 2;
 int missed = 0;
+long most_pinned = 0;
+long from_sources = 0;
+long from_rings = 0;
+int overtaken = 0;
+long next_order = 0;
+long delayed_works = 0;  // of all queue pairs
+std::minstd_rand chance(34);
 int events_open = 0;
 
 constexpr int kEventGidChange = 18;
@@ -117,6 +136,7 @@ int carry_out(Pair* from, const ibv::SendWr& work) {
     length = piece.length;
     const bool inlined = (work.send_flags & ibv::kSendInline) != 0;
     if (!inlined && !region_of(piece.lkey, piece.addr, length)) return 4;  // IBV_WC_LOC_PROT_ERR
+    if (!inlined) (rights[piece.lkey] == 0 ? from_sources : from_rings) += length;
     if (!region_of(work.wr.rdma.rkey, work.wr.rdma.remote_addr, length) ||
         (rights[work.wr.rdma.rkey] & ibv::kAccessRemoteWrite) == 0) {
       return ibv::kWcRemoteAccess;
@@ -142,23 +162,58 @@ int carry_out(Pair* from, const ibv::SendWr& work) {
   return 0;
 }
 
+void end(Pair* pair, const ibv::SendWr& work) {
+  ibv::Wc done{};
+  done.wr_id = work.wr_id;
+  done.opcode = 1;  // IBV_WC_RDMA_WRITE
+  done.qp_num = pair->qp_num;
+  done.status = pair->state == ibv::kQpError ? static_cast<int>(ibv::kWcFlushed) : carry_out(pair, work);
+  if (done.status == kNever) return;
+  if (done.status != 0) pair->state = ibv::kQpError;
+  if (done.status != 0 || (work.send_flags & ibv::kSendSignaled) != 0) complete(pair->send_cq, done);
+}
+
+// The memory is read now, as a device reads it when it comes to it.
+void end_first(Pair* pair) {
+  Delayed first = std::move(pair->delayed.front());
+  pair->delayed.pop_front();
+  --delayed_works;
+  if (!first.inlined.empty()) first.piece.addr = reinterpret_cast<uint64_t>(first.inlined.data());
+  first.work.sg_list = &first.piece;
+  for (const auto& [number, other] : pairs) {
+    const bool same_way = other != pair && other->send_cq == pair->send_cq && !other->delayed.empty();
+    if (same_way && other->delayed.front().order < first.order) ++overtaken;
+  }
+  end(pair, first.work);
+}
+
+void go_on(bool all) {
+  if (delayed_works == 0) return;
+  for (const auto& [number, pair] : pairs) {
+    while (!pair->delayed.empty() && (all || chance() % 3 == 0)) end_first(pair);
+  }
+}
+
 int post_send(ibv::Qp* qp, ibv::SendWr* work, ibv::SendWr** bad) {
   const std::lock_guard<std::mutex> lock(mutex);
   auto* pair = static_cast<Pair*>(qp);
   for (; work; work = work->next) {
-    const bool inlined = (work->send_flags & ibv::kSendInline) != 0;
-    if (inlined && work->num_sge == 1 && work->sg_list[0].length > pair->most_inline) {
+    const bool inlined = (work->send_flags & ibv::kSendInline) != 0 && work->num_sge == 1;
+    if (inlined && work->sg_list[0].length > pair->most_inline) {
       *bad = work;
       return EINVAL;
     }
-    ibv::Wc done{};
-    done.wr_id = work->wr_id;
-    done.opcode = 1;  // IBV_WC_RDMA_WRITE
-    done.qp_num = qp->qp_num;
-    done.status = pair->state == ibv::kQpError ? static_cast<int>(ibv::kWcFlushed) : carry_out(pair, *work);
-    if (done.status == kNever) continue;
-    if (done.status != 0) pair->state = ibv::kQpError;
-    if (done.status != 0 || (work->send_flags & ibv::kSendSignaled) != 0) complete(qp->send_cq, done);
+    if (!faults.delayed && pair->delayed.empty()) {
+      end(pair, *work);
+      continue;
+    }
+    Delayed delayed{*work, {}, {}, next_order++};
+    if (work->num_sge == 1) delayed.piece = work->sg_list[0];
+    if (inlined) {
+      delayed.inlined.assign(reinterpret_cast<const char*>(delayed.piece.addr), delayed.piece.length);
+    }
+    pair->delayed.push_back(std::move(delayed));
+    ++delayed_works;
   }
   return 0;
 }
@@ -171,6 +226,7 @@ int post_recv(ibv::Qp* qp, ibv::RecvWr* work, ibv::RecvWr**) {
 
 int poll_cq(ibv::Cq* cq, int most, ibv::Wc* completions) {
   const std::lock_guard<std::mutex> lock(mutex);
+  go_on(false);
   auto& queue = static_cast<Completions*>(cq)->queue;
   int count = 0;
   for (; count < most && !queue.empty(); ++count) {
@@ -183,6 +239,7 @@ int poll_cq(ibv::Cq* cq, int most, ibv::Wc* completions) {
 int req_notify_cq(ibv::Cq* cq, int) {
   const std::lock_guard<std::mutex> lock(mutex);
   static_cast<Completions*>(cq)->armed = true;
+  go_on(true);  // the thread may sleep after this, and a device goes on meanwhile
   return 0;
 }
 
@@ -226,14 +283,25 @@ int counted(const Call& call) {
   return static_cast<int>(call());
 }
 
+template <typename Number>
+Number taken(Number* number) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return std::exchange(*number, 0);
+}
+
 }  // namespace
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-EXPORTED const test::VerbsControl stand_in_control = {set_faults, [] { return counted([] { return regions.size(); }); },
+EXPORTED const test::VerbsControl stand_in_control = {set_faults,
+                                                      [] { return counted([] { return regions.size(); }); },
                                                       [] { return counted([] { return pairs.size(); }); },
                                                       [] { return counted([] { return missed; }); },
-                                                      [] { return counted([] { return events_open; }); }};
+                                                      [] { return counted([] { return events_open; }); },
+                                                      [] { return taken(&most_pinned); },
+                                                      [] { return taken(&from_sources); },
+                                                      [] { return taken(&from_rings); },
+                                                      [] { return taken(&overtaken); }};
 
 EXPORTED ibv::Device** ibv_get_device_list(int* count) {
   const std::lock_guard<std::mutex> lock(mutex);
@@ -290,7 +358,9 @@ EXPORTED int ibv_dealloc_pd(ibv::Pd* pd) {
 }
 EXPORTED ibv::Mr* ibv_reg_mr(ibv::Pd* pd, void* address, size_t length, int access) {
   const std::lock_guard<std::mutex> lock(mutex);
-  if (faults.fail_registration > 0 && --faults.fail_registration == 0) {
+  const bool full = faults.registrations == 0;
+  if (faults.registrations > 0) --faults.registrations;
+  if (full || (faults.fail_registration > 0 && --faults.fail_registration == 0)) {
     errno = ENOMEM;
     return nullptr;
   }
@@ -298,11 +368,15 @@ EXPORTED ibv::Mr* ibv_reg_mr(ibv::Pd* pd, void* address, size_t length, int acce
   auto* region = new ibv::Mr{pd->context, pd, address, length, 0, key, key};
   regions[key] = region;
   rights[key] = access;
+  auto* context = static_cast<Open*>(pd->context);
+  context->pinned += static_cast<long>(length);
+  most_pinned = std::max(most_pinned, context->pinned);
   return region;
 }
 EXPORTED int ibv_dereg_mr(ibv::Mr* region) {
   const std::lock_guard<std::mutex> lock(mutex);
   regions.erase(region->rkey);
+  static_cast<Open*>(region->context)->pinned -= static_cast<long>(region->length);
   rights.erase(region->rkey);
   delete region;
   return 0;
@@ -361,6 +435,7 @@ EXPORTED int ibv_modify_qp(ibv::Qp* qp, ibv::QpAttr* attr, int) {
 EXPORTED int ibv_destroy_qp(ibv::Qp* qp) {
   const std::lock_guard<std::mutex> lock(mutex);
   pairs.erase(qp->qp_num);
+  delayed_works -= static_cast<long>(static_cast<Pair*>(qp)->delayed.size());
   delete static_cast<Pair*>(qp);
   return 0;
 }

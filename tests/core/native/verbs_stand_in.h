@@ -16,6 +16,8 @@ struct VerbsFaults {
   bool device_fatal = false;  // no write ends, after an event
   bool infiniband = false;    // ports have a LID
   bool other_subnet = false;  // of each device that is opened
+  bool delayed = false;       // writes are carried out later, those of several queue pairs in random order
+  int registrations = -1;     // so many more succeed; -1: all
 };
 
 // Exported by the stand-in; null: no faults. What `registered` and `queue_pairs` return is still allocated.
@@ -25,6 +27,11 @@ struct VerbsControl {
   int (*queue_pairs)();
   int (*receives_missed)();  // writes that found no receive
   int (*events_open)();      // not yet read and acknowledged
+  long (*most_pinned)();     // bytes that one open device has registered, the most since the last call
+  // Bytes written since the last call from memory that only the device reads, and from that to which it may write.
+  long (*sent_from_sources)();
+  long (*sent_from_rings)();
+  int (*overtaken)();        // messages that passed an earlier one of another queue pair, since the last call
 };
 
 }  // namespace test

@@ -28,7 +28,7 @@ Piece send_with_header(Link* link, const Operation& operation, HeaderProgress* h
     const uint64_t tag = seals->out.tag(&operation, sizeof operation);
     std::memcpy(piece.data() + sizeof operation, &tag, sizeof tag);
   }
-  const size_t inlined = std::min({link->inline_bytes(), kMostInlineBytes, ready});
+  const size_t inlined = std::min({link->inline_bytes(payload, ready), kMostInlineBytes, ready});
   if (inlined > 0) std::memcpy(piece.data() + size, payload, inlined);
   const size_t rest = size - header->bytes;
   const size_t n = link->try_send(piece.data() + header->bytes, rest + inlined);

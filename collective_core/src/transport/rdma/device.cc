@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +15,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/own_thread.h"
+#include "transport/rdma/queue_pair.h"
 
 namespace ccore {
 namespace {
@@ -76,6 +78,16 @@ NamedPort named_port(const std::string& text) {
   return named;
 }
 
+std::string registration_hint(int error) {
+  if (error != ENOMEM && error != EAGAIN && error != EPERM) return "";
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return " (the limit of locked memory is not the cause: the device has no more regions, or its BAR is too small)";
+  }
+  return format(" (locked memory is limited to %llu KiB; set memlock to unlimited, see `ulimit -l`)",
+                static_cast<unsigned long long>(limit.rlim_cur / 1024));
+}
+
 }  // namespace
 
 RdmaWish rdma_wish_from_env() {
@@ -84,6 +96,7 @@ RdmaWish rdma_wish_from_env() {
   if (!wish.device.empty()) named_port(wish.device);
   wish.gid_index = static_cast<int>(env_integer("CCORE_RDMA_GID_INDEX", -1, -1, 255));
   wish.traffic_class = static_cast<int>(env_integer("CCORE_RDMA_TRAFFIC_CLASS", wish.traffic_class, 0, 255));
+  wish.queue_pairs = static_cast<int>(env_integer("CCORE_RDMA_QPS", wish.queue_pairs, 1, kMostQueuePairs));
   return wish;
 }
 
@@ -148,6 +161,7 @@ void RdmaDevice::take_port(uint8_t port, const RdmaWish& wish, const Address& ow
   if (error != 0) throw Error(CC_ERROR_SYSTEM, where + ": " + errno_text(error > 0 ? error : errno));
   if (attributes_.state != ibv::kPortActive) throw Error(CC_ERROR_SYSTEM, where + " is not active");
   traffic_class_ = static_cast<uint8_t>(wish.traffic_class);
+  queue_pairs_ = static_cast<uint32_t>(wish.queue_pairs);
   bool found = false;
   for (int index = 0; index < std::min({attributes_.gid_tbl_len, kMostGids, 256}); ++index) {
     if (wish.gid_index >= 0 && index != wish.gid_index) continue;
@@ -221,6 +235,41 @@ void RdmaDevice::watch() {
     if (event.event_type == ibv::kEventDeviceFatal) dead_.store(true, std::memory_order_release);
     verbs_->ack_async_event(&event);
   }
+}
+
+ibv::Mr* RdmaDevice::pin(void* memory, size_t bytes, int access) {
+  errno = 0;
+  ibv::Mr* region = verbs_->reg_mr(pd_, memory, bytes, access);
+  if (region) return region;
+  const int error = errno;
+  throw Error(CC_ERROR_SYSTEM, format("cannot register %zu KiB with %s: %s%s", bytes / 1024, text().c_str(),
+                                      errno_text(error).c_str(), registration_hint(error).c_str()));
+}
+
+void RdmaDevice::unpin(ibv::Mr* region) { verbs_->dereg_mr(region); }
+
+void RdmaDevice::remove_source(const ibv::Mr* region) {
+  sources_.erase(std::remove(sources_.begin(), sources_.end(), region), sources_.end());
+}
+
+const ibv::Mr* RdmaDevice::source_of(const void* data, size_t size) const {
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  for (const ibv::Mr* region : sources_) {
+    const auto begin = reinterpret_cast<uintptr_t>(region->addr);
+    if (at >= begin && size <= region->length && at - begin <= region->length - size) return region;
+  }
+  return nullptr;
+}
+
+// Without any access: the device only reads it.
+RegisteredSource::RegisteredSource(std::shared_ptr<RdmaDevice> device, void* memory, size_t bytes)
+    : device_(std::move(device)), region_(device_->pin(memory, bytes, 0)) {
+  device_->add_source(region_);
+}
+
+RegisteredSource::~RegisteredSource() {
+  device_->remove_source(region_);
+  device_->unpin(region_);
 }
 
 std::string RdmaDevice::text() const {

@@ -1,11 +1,13 @@
 // One port of an RDMA device: chosen, opened and watched for as long as a communicator uses it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "common/unique_fd.h"
 #include "transport/rdma/verbs.h"
@@ -18,6 +20,7 @@ struct RdmaWish {
   std::string device;  // "mlx5_0" or "mlx5_0:1"
   int gid_index = -1;
   int traffic_class = 106;  // of RoCE packets: DSCP 26, and ECN-capable
+  int queue_pairs = 1;      // per peer; the smaller number of both ends counts
 };
 RdmaWish rdma_wish_from_env();
 
@@ -39,6 +42,7 @@ class RdmaDevice {
   const ibv::Gid& gid() const { return gid_; }
   uint8_t gid_index() const { return gid_index_; }
   uint8_t traffic_class() const { return traffic_class_; }
+  uint32_t queue_pairs() const { return queue_pairs_; }
   // "mlx5_0 port 1, GID 3 (10.0.0.1)".
   std::string text() const;
   // What the device has reported since it was opened, such as the loss of its port: ", after ...". Else empty.
@@ -46,7 +50,23 @@ class RdmaDevice {
   // Whether it reported an event after which nothing moves any more.
   bool dead() const { return dead_.load(std::memory_order_acquire); }
 
+  // Makes memory of this process known to the device, at most for writes of others (remote) into it. Throws
+  // CC_ERROR_SYSTEM with the limit that may be the cause.
+  ibv::Mr* pin(void* memory, size_t bytes, int access);
+  void unpin(ibv::Mr* region);
+  // Bytes of rings that may be pinned beside those that are: what one communicator pins on a rank stays below 64 MiB.
+  size_t ring_bytes_left() const { return kMostRingBytes - std::min(kMostRingBytes, ring_bytes_); }
+  void count_ring(size_t bytes) { ring_bytes_ += bytes; }
+  void uncount_ring(size_t bytes) { ring_bytes_ -= bytes; }
+  // Sends from this memory need no copy. It must stay registered until it is removed again.
+  void add_source(const ibv::Mr* region) { sources_.push_back(region); }
+  void remove_source(const ibv::Mr* region);
+  // The region in which all of these bytes lie; null: none.
+  const ibv::Mr* source_of(const void* data, size_t size) const;
+
  private:
+  static constexpr size_t kMostRingBytes = size_t{64} << 20;
+
   RdmaDevice(const Verbs* verbs, ibv::Device* device);
   // Throws CC_ERROR_SYSTEM with what the port lacks.
   void take_port(uint8_t port, const RdmaWish& wish, const Address& own);
@@ -62,12 +82,29 @@ class RdmaDevice {
   ibv::Gid gid_{};
   uint8_t gid_index_ = 0;
   uint8_t traffic_class_ = 0;
+  uint32_t queue_pairs_ = 1;
   bool has_own_address_ = false;
+  size_t ring_bytes_ = 0;
+  std::vector<const ibv::Mr*> sources_;
   UniqueFd stop_;
   std::thread watcher_;
   std::atomic<bool> dead_{false};
   mutable std::mutex mutex_;
   std::string news_;
+};
+
+// Memory from which a device sends without a copy, as long as this lives. It must not be unmapped before.
+class RegisteredSource {
+ public:
+  // Throws CC_ERROR_SYSTEM.
+  RegisteredSource(std::shared_ptr<RdmaDevice> device, void* memory, size_t bytes);
+  ~RegisteredSource();
+  RegisteredSource(const RegisteredSource&) = delete;
+  RegisteredSource& operator=(const RegisteredSource&) = delete;
+
+ private:
+  std::shared_ptr<RdmaDevice> device_;
+  ibv::Mr* region_;
 };
 
 // "10.0.0.1" of a GID that holds an IPv4 address, else its sixteen bytes.

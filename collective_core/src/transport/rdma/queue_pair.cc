@@ -28,29 +28,55 @@ constexpr uint8_t kHops = 255;
 
 }  // namespace
 
-QueuePair::QueuePair(const RdmaDevice& device, uint32_t sends, uint32_t receives)
-    : device_(device), verbs_(device.verbs()), context_(device.context()), psn_(std::random_device()() & 0xffffff) {
+CompletionQueue::CompletionQueue(const RdmaDevice& device, uint32_t entries)
+    : verbs_(device.verbs()), context_(device.context()) {
   try {
-    create(sends, receives);
+    errno = 0;
+    channel_ = verbs_.create_comp_channel(context_);
+    if (!channel_) fail_with(device, "create a completion channel", errno);
+    const int flags = fcntl(channel_->fd, F_GETFL);
+    if (flags < 0 || fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0) throw_errno("a completion channel");
+    errno = 0;
+    cq_ = verbs_.create_cq(context_, static_cast<int>(entries), nullptr, channel_, 0);
+    if (!cq_) fail_with(device, "create a completion queue", errno);
   } catch (...) {
     destroy();
     throw;
   }
 }
 
-void QueuePair::create(uint32_t sends, uint32_t receives) {
-  errno = 0;
-  channel_ = verbs_.create_comp_channel(context_);
-  if (!channel_) fail_with(device_, "create a completion channel", errno);
-  const int flags = fcntl(channel_->fd, F_GETFL);
-  if (flags < 0 || fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0) throw_errno("a completion channel");
-  cq_ = verbs_.create_cq(context_, static_cast<int>(sends + receives), nullptr, channel_, 0);
-  if (!cq_) fail_with(device_, "create a completion queue", errno);
+CompletionQueue::~CompletionQueue() { destroy(); }
+
+void CompletionQueue::destroy() {
+  if (cq_) verbs_.destroy_cq(cq_);
+  if (channel_) verbs_.destroy_comp_channel(channel_);
+}
+
+void CompletionQueue::arm() {
+  // An event of an earlier completion would end the next wait at once.
+  ibv::Cq* cq = nullptr;
+  void* unused = nullptr;
+  while (verbs_.get_cq_event(channel_, &cq, &unused) == 0) verbs_.ack_cq_events(cq, 1);
+  context_->ops.req_notify_cq(cq_, 0);
+}
+
+QueuePair::QueuePair(const RdmaDevice& device, const CompletionQueue& completions, uint32_t sends, uint32_t receives)
+    : device_(device), verbs_(device.verbs()), context_(device.context()), psn_(std::random_device()() & 0xffffff) {
+  try {
+    create(completions.handle(), sends, receives);
+  } catch (...) {
+    if (qp_) verbs_.destroy_qp(qp_);
+    throw;
+  }
+}
+
+void QueuePair::create(ibv::Cq* cq, uint32_t sends, uint32_t receives) {
   ibv::QpInitAttr init{};
-  init.send_cq = cq_;
-  init.recv_cq = cq_;
+  init.send_cq = cq;
+  init.recv_cq = cq;
   init.cap = ibv::QpCap{sends, receives, 1, 1, kInlineBytes};
   init.qp_type = ibv::kQpReliable;
+  errno = 0;
   qp_ = verbs_.create_qp(device_.pd(), &init);
   if (!qp_) {  // some devices refuse inline data instead of lowering the limit
     init.cap = ibv::QpCap{sends, receives, 1, 1, 0};
@@ -68,30 +94,15 @@ void QueuePair::create(uint32_t sends, uint32_t receives) {
   if (error != 0) fail_with(device_, "initialise a queue pair", error);
 }
 
-QueuePair::~QueuePair() { destroy(); }
+QueuePair::~QueuePair() { verbs_.destroy_qp(qp_); }
 
-void QueuePair::destroy() {
-  if (qp_) verbs_.destroy_qp(qp_);
-  if (cq_) verbs_.destroy_cq(cq_);
-  if (channel_) verbs_.destroy_comp_channel(channel_);
-}
-
-void QueuePair::describe(RdmaEndpoint* own) const {
-  own->gid = device_.gid();
-  own->qp_num = qp_->qp_num;
-  own->psn = psn_;
-  own->mtu = static_cast<uint32_t>(device_.attributes().active_mtu);
-  own->link_layer = device_.attributes().link_layer;
-  own->lid = device_.attributes().lid;
-}
-
-void QueuePair::connect(const RdmaEndpoint& peer) {
+void QueuePair::connect(const RdmaEndpoint& peer, size_t index) {
   ibv::QpAttr attr{};
   attr.qp_state = ibv::kQpReadyToReceive;
   // Of unequal ports, the smaller packets pass both.
   attr.path_mtu = std::min(static_cast<int>(peer.mtu), device_.attributes().active_mtu);
-  attr.dest_qp_num = peer.qp_num;
-  attr.rq_psn = peer.psn;
+  attr.dest_qp_num = peer.qp_num[index];
+  attr.rq_psn = peer.psn[index];
   attr.max_dest_rd_atomic = 1;
   attr.min_rnr_timer = kReceiverTimer;
   attr.ah_attr.port_num = device_.port();
@@ -122,14 +133,6 @@ void QueuePair::connect(const RdmaEndpoint& peer) {
       qp_, &attr,
       ibv::kQpState | ibv::kQpSqPsn | ibv::kQpTimeout | ibv::kQpRetryCount | ibv::kQpRnrRetry | ibv::kQpMaxReadAtomic);
   if (error != 0) fail_with(device_, "make a queue pair ready to send", error);
-}
-
-void QueuePair::arm() {
-  // An event of an earlier completion would end the next wait at once.
-  ibv::Cq* cq = nullptr;
-  void* unused = nullptr;
-  while (verbs_.get_cq_event(channel_, &cq, &unused) == 0) verbs_.ack_cq_events(cq, 1);
-  context_->ops.req_notify_cq(cq_, 0);
 }
 
 int QueuePair::send(ibv::SendWr* work) {

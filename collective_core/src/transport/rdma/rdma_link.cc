@@ -8,62 +8,76 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/log.h"
 #include "transport/progress.h"
 
 namespace ccore {
 namespace {
 
-// Messages that may be under way to a peer that does not look, and the credits beside them.
-constexpr uint32_t kMessages = 256;
 constexpr uint32_t kCreditSlots = 16;
-constexpr uint32_t kSendQueue = 192;
-constexpr uint32_t kSendsKeptForCredits = 16;
+constexpr uint32_t kSendQueue = 256;
+constexpr uint32_t kSendsKept = 64;  // for credits, and to flush
 constexpr uint32_t kSignalEvery = 32;
 constexpr size_t kPieceBytes = 64 * 1024;
+// A copy of fewer bytes takes no longer than the acknowledgement that a sender of its own memory waits for.
+constexpr size_t kLeastLent = 32 * 1024;
 constexpr size_t kCreditPage = 4096;
+// In the immediate: of credits; of the first message in a new ring. The rest is a number.
 constexpr uint32_t kCreditBit = 1U << 31;
+constexpr uint32_t kSwitchBit = 1U << 30;
+constexpr uint32_t kNumber = kSwitchBit - 1;
 constexpr int kPollsUntilArmed = 32;
 constexpr int kCompletions = 16;
 // For the last writes of a link that ends; a peer that is gone does not acknowledge them.
 constexpr int64_t kLingerMs = 1000;
-constexpr size_t kMostRing = size_t{1} << 30;
+// A peer that sends little needs no more than the first.
+constexpr size_t kFirstRing = 16 * 1024;
+constexpr size_t kMostRing = 512 * 1024;
+constexpr uint32_t kMostAnnounced = 1U << 30;
 
 struct Credit {
   uint64_t consumed = 0;
   uint64_t messages = 0;
+  RemoteRing ring;
 };
 // Own credits leave from the second half of the page, those of the peer arrive in the first.
 constexpr size_t kOwnCredits = kCreditPage / 2;
 
+bool believable(const RemoteRing& ring) {
+  return ring.bytes >= kCreditPage && ring.bytes <= kMostAnnounced && (ring.bytes & (ring.bytes - 1)) == 0;
+}
+
+RemoteRing announced(const RingMemory& ring) {
+  return RemoteRing{ring.address(), ring.rkey(), static_cast<uint32_t>(ring.size())};
+}
+
 }  // namespace
 
-RdmaLink::RdmaLink(std::shared_ptr<RdmaDevice> device, size_t ring_bytes, const Session& session, std::string own,
-                   std::string who)
+RdmaLink::RdmaLink(std::shared_ptr<RdmaDevice> device, const Session& session, std::string own, std::string who)
     : device_(std::move(device)),
       own_(std::move(own)),
       who_(std::move(who)),
       header_seals_(make_seals(session, kHeaderPurpose, who_)),
-      in_(*device_, ring_bytes, true),
-      out_(*device_, ring_bytes, false),
-      credits_(*device_, kCreditPage, true),
-      queue_(*device_, kSendQueue, kMessages + kCreditSlots) {
-  const int error = queue_.receive(kMessages + kCreditSlots);
-  if (error != 0) throw Error(CC_ERROR_SYSTEM, "cannot post receives on " + device_->text() + ": " + errno_text(error));
+      in_(std::make_unique<RingMemory>(device_.get(), kFirstRing, true)),
+      credits_(device_.get(), kCreditPage, true),
+      completions_(*device_, device_->queue_pairs() * (kSendQueue + kMessages + kCreditSlots)) {
+  constexpr uint32_t kReceives = kMessages + kCreditSlots;
+  for (uint32_t i = 0; i < device_->queue_pairs(); ++i) {
+    Queue& queue = queues_.emplace_back();
+    queue.pair = std::make_unique<QueuePair>(*device_, completions_, kSendQueue, kReceives);
+    const int error = queue.pair->receive(kReceives);
+    if (error == 0) continue;
+    throw Error(CC_ERROR_SYSTEM, "cannot post receives on " + device_->text() + ": " + errno_text(error));
+  }
 }
 
 RdmaLink::~RdmaLink() {
   // What was written last may not have left yet.
   if (!connected_ || !broken_.empty()) return;
   const Deadline patience = Deadline::in_ms(kLingerMs);
-  if (works_signalled_ < works_posted_) {
-    // A write of nothing: its completion says that all before it have arrived.
-    ibv::SendWr work{};
-    work.opcode = ibv::kWrite;
-    work.wr.rdma.remote_addr = peer_.credit_address;
-    work.wr.rdma.rkey = peer_.credit_rkey;
-    post(&work, true);
-  }
-  while (broken_.empty() && works_ended_ < works_signalled_ && !patience.passed()) {
+  flush();
+  const auto waits = [](const Queue& queue) { return queue.ended < queue.signalled; };
+  while (broken_.empty() && std::any_of(queues_.begin(), queues_.end(), waits) && !patience.passed()) {
     poll_once();
     relax();
   }
@@ -71,106 +85,170 @@ RdmaLink::~RdmaLink() {
 
 RdmaEndpoint RdmaLink::endpoint() const {
   RdmaEndpoint own;
-  queue_.describe(&own);
-  own.ring_address = in_.address();
-  own.ring_bytes = in_.size();
-  own.ring_rkey = in_.rkey();
+  own.gid = device_->gid();
+  own.mtu = static_cast<uint32_t>(device_->attributes().active_mtu);
+  own.link_layer = device_->attributes().link_layer;
+  own.lid = device_->attributes().lid;
+  own.queue_pairs = static_cast<uint32_t>(queues_.size());
+  for (size_t i = 0; i < queues_.size(); ++i) {
+    own.qp_num[i] = queues_[i].pair->number();
+    own.psn[i] = queues_[i].pair->first_packet();
+  }
+  own.ring = announced(*in_);
   own.credit_address = credits_.address();
   own.credit_rkey = credits_.rkey();
   return own;
 }
 
 void RdmaLink::connect(const RdmaEndpoint& peer) {
-  const bool power =
-      peer.ring_bytes >= kCreditPage && peer.ring_bytes <= kMostRing && (peer.ring_bytes & (peer.ring_bytes - 1)) == 0;
-  if (!power || peer.mtu < 1 || peer.mtu > 5 || peer.qp_num > 0xffffff || peer.psn > 0xffffff || peer.lid > 0xffff) {
-    throw Error(CC_ERROR_REMOTE, who_ + " announced an RDMA endpoint that cannot be");
+  bool possible = believable(peer.ring) && peer.mtu >= 1 && peer.mtu <= 5 && peer.lid <= 0xffff &&
+                  peer.queue_pairs >= 1 && peer.queue_pairs <= kMostQueuePairs;
+  for (size_t i = 0; i < kMostQueuePairs; ++i) {
+    possible = possible && peer.qp_num[i] <= 0xffffff && peer.psn[i] <= 0xffffff;
   }
+  if (!possible) throw Error(CC_ERROR_REMOTE, who_ + " announced an RDMA endpoint that cannot be");
   if (peer.link_layer != device_->attributes().link_layer) {
     throw Error(CC_ERROR_SYSTEM, device_->text() + " and the port of " + who_ +
                                      " are not of one kind (one is InfiniBand, the other one RoCE)");
   }
-  queue_.connect(peer);
+  if (queues_.size() > peer.queue_pairs) queues_.erase(queues_.begin() + peer.queue_pairs, queues_.end());
+  for (size_t i = 0; i < queues_.size(); ++i) queues_[i].pair->connect(peer, i);
   peer_ = peer;
   connected_ = true;
 }
 
+const ibv::Mr* RdmaLink::source_of(const std::byte* data, size_t size) const {
+  return size >= kLeastLent || (lending() && size > 0) ? device_->source_of(data, size) : nullptr;
+}
+
 size_t RdmaLink::try_send(const std::byte* data, size_t size) {
   if (!broken_.empty()) lost();
-  size_t done = 0;
-  for (int attempt = 0; attempt < 2 && done < size; ++attempt) {
-    while (done < size) {
-      const size_t room = static_cast<size_t>(peer_.ring_bytes - (sent_ - sent_until_));
-      const size_t wrap = static_cast<size_t>(peer_.ring_bytes - sent_ % peer_.ring_bytes);
-      const size_t own_room = out_.size() - static_cast<size_t>(sent_ - freed_);
-      const size_t piece = std::min({size - done, room, wrap, own_room, out_.until_wrap(sent_), kPieceBytes});
-      if (piece == 0 || !write(data + done, piece)) break;
-      done += piece;
+  const ibv::Mr* source = source_of(data, size);
+  for (int attempt = 0; attempt < 2 && takeable() - taken_ < size && broken_.empty(); ++attempt) {
+    if (attempt > 0) poll();
+    // What is lent was offered before, and is still offered.
+    while (sent_ - taken_ < size && broken_.empty()) {
+      const size_t offered = static_cast<size_t>(sent_ - taken_);
+      if (!write(data + offered, size - offered, source)) break;
     }
-    if (done < size) poll();
-    if (!broken_.empty()) break;
   }
-  if (done == 0) nothing_moved();
-  if (done == 0 && !broken_.empty()) lost();
+  const size_t done = std::min(size, static_cast<size_t>(takeable() - taken_));
+  taken_ += done;
+  if (done == 0 && size > 0) {
+    nothing_moved();
+    if (!broken_.empty()) lost();
+  }
   return done;
 }
 
-bool RdmaLink::write(const std::byte* data, size_t size) {
+bool RdmaLink::write(const std::byte* data, size_t size, const ibv::Mr* source) {
+  const size_t number = messages_sent_ % queues_.size();
+  Queue& queue = queues_[number];
   if (messages_sent_ - messages_until_ >= kMessages) return false;
-  if (works_posted_ - works_ended_ >= kSendQueue - kSendsKeptForCredits) return false;
+  if (queue.posted - queue.ended >= kSendQueue - kSendsKept) return false;
+  const RemoteRing& ring = peer_.ring;
+  const auto room = static_cast<size_t>(ring.bytes - (sent_ - sent_until_));
+  size = std::min({size, room, static_cast<size_t>(ring.bytes - sent_ % ring.bytes), kPieceBytes});
+  if (size == 0) return false;
   ibv::Sge piece{};
   ibv::SendWr work{};
-  const bool inlined = size <= queue_.inline_bytes();
-  if (inlined) {
-    piece.addr = reinterpret_cast<uint64_t>(data);
+  piece.addr = reinterpret_cast<uint64_t>(data);
+  bool signalled = false;
+  if (size <= queue.pair->inline_bytes()) {
     work.send_flags = ibv::kSendInline;
+  } else if (source) {
+    piece.lkey = source->lkey;
+    signalled = true;
+    if (!lending()) lent_from_ = sent_;
+    lent_until_ = sent_ + size;
   } else {
-    std::memcpy(out_.at(sent_), data, size);
-    piece.addr = reinterpret_cast<uint64_t>(out_.at(sent_));
-    piece.lkey = out_.lkey();
+    if (!make_room_to_copy()) return false;
+    const size_t own_room = out_->size() - static_cast<size_t>(copied_ - std::max(copied_freed_, out_from_));
+    size = std::min({size, own_room, out_->until_wrap(copied_)});
+    std::memcpy(out_->at(copied_), data, size);
+    piece.addr = reinterpret_cast<uint64_t>(out_->at(copied_));
+    piece.lkey = out_->lkey();
+    // One completion frees a quarter of the ring.
+    const size_t quarter = out_->size() / 4;
+    signalled = copied_ / quarter != (copied_ + size) / quarter;
+    copied_ += size;
   }
   piece.length = static_cast<uint32_t>(size);
   work.sg_list = &piece;
   work.num_sge = 1;
   work.opcode = ibv::kWriteWithImmediate;
-  work.imm_data = htonl(static_cast<uint32_t>(messages_sent_) & ~kCreditBit);
-  work.wr.rdma.remote_addr = peer_.ring_address + sent_ % peer_.ring_bytes;
-  work.wr.rdma.rkey = peer_.ring_rkey;
+  work.imm_data = htonl((static_cast<uint32_t>(messages_sent_) & kNumber) | (ring_changed_ ? kSwitchBit : 0));
+  work.wr.rdma.remote_addr = ring.address + sent_ % ring.bytes;
+  work.wr.rdma.rkey = ring.rkey;
+  ring_changed_ = false;
   sent_ += size;
   ++messages_sent_;
-  post(&work, sent_ - sent_signalled_ >= out_.size() / 4);
+  post(number, &work, signalled);
   return true;
 }
 
-void RdmaLink::post(ibv::SendWr* work, bool more_memory) {
-  ++works_posted_;
-  if (more_memory || works_posted_ - works_signalled_ >= kSignalEvery) {
-    work->send_flags |= ibv::kSendSignaled;
-    signals_.push_back(Signal{works_posted_, sent_});
-    works_signalled_ = works_posted_;
-    sent_signalled_ = sent_;
+bool RdmaLink::make_room_to_copy() {
+  if (!out_) {
+    out_ = std::make_unique<RingMemory>(device_.get(), kFirstRing, false);
+    return true;
   }
-  const int error = queue_.send(work);
+  if (copied_ - std::max(copied_freed_, out_from_) < out_->size()) return true;
+  std::unique_ptr<RingMemory> larger = old_out_ ? nullptr : larger_ring(out_->size(), false);
+  if (!larger) {
+    flush();
+    return false;
+  }
+  old_out_ = std::move(out_);
+  out_ = std::move(larger);
+  out_from_ = copied_;
+  return true;
+}
+
+void RdmaLink::post(size_t number, ibv::SendWr* work, bool signalled) {
+  Queue& queue = queues_[number];
+  work->wr_id = ++queue.posted;
+  if (signalled || queue.posted - queue.signalled >= kSignalEvery) {
+    work->send_flags |= ibv::kSendSignaled;
+    queue.signalled = queue.posted;
+  }
+  flights_.push_back(Flight{number, queue.posted, sent_, copied_});
+  const int error = queue.pair->send(work);
   if (error != 0) break_with("a write could not be posted: " + errno_text(error));
+}
+
+void RdmaLink::flush() {
+  for (size_t number = 0; number < queues_.size(); ++number) {
+    if (queues_[number].signalled == queues_[number].posted) continue;
+    ibv::SendWr work{};
+    work.opcode = ibv::kWrite;
+    work.wr.rdma.remote_addr = peer_.credit_address;
+    work.wr.rdma.rkey = peer_.credit_rkey;
+    post(number, &work, true);
+  }
 }
 
 void RdmaLink::poll() {
   poll_once();
-  if (receives_due_ >= kCompletions) {
-    const int error = queue_.receive(receives_due_);
-    if (error != 0) return break_with("a receive could not be posted: " + errno_text(error));
-    receives_due_ = 0;
+  uint32_t due = 0;
+  for (const Queue& queue : queues_) due += queue.receives_due;
+  if (due >= kCompletions) {
+    for (Queue& queue : queues_) {
+      const int error = queue.pair->receive(std::exchange(queue.receives_due, 0));
+      if (error != 0) return break_with("a receive could not be posted: " + errno_text(error));
+    }
+    due = 0;
   }
   // Only receives that are posted again are promised.
-  const uint64_t posted_again = messages_arrived_ - std::min<uint64_t>(messages_arrived_, receives_due_);
-  if (posted_again >= messages_told_ + kMessages / 4 || consumed_ - consumed_told_ >= in_.size() / 4) give_credit();
+  const uint64_t posted_again = messages_arrived_ - std::min<uint64_t>(messages_arrived_, due);
+  if (posted_again >= messages_told_ + kMessages / 4 || consumed_ - consumed_told_ >= in_->size() / 4) give_credit();
+  grow_in();
   if (broken_.empty() && device_->dead()) break_with("the device failed");
 }
 
 void RdmaLink::poll_once() {
   ibv::Wc completions[kCompletions];
   while (broken_.empty()) {
-    const int count = queue_.poll(completions, kCompletions);
+    const int count = completions_.poll(completions, kCompletions);
     if (count < 0) return break_with("its completion queue failed");
     for (int i = 0; i < count; ++i) take(completions[i]);
     if (count > 0) polls_ = 0;
@@ -188,53 +266,83 @@ void RdmaLink::take(const ibv::Wc& completion) {
     }
     return break_with(std::string(device_->verbs().wc_status_str(completion.status)) + hint);
   }
+  const auto of_it = [&](const Queue& queue) { return queue.pair->number() == completion.qp_num; };
+  const auto queue = std::find_if(queues_.begin(), queues_.end(), of_it);
+  if (queue == queues_.end()) return break_with("a work completed on another queue pair");
   if ((completion.opcode & ibv::kWcReceive) == 0) {
-    if (signals_.empty()) return break_with("a write completed that was not posted");
-    works_ended_ = signals_.front().works;
-    freed_ = signals_.front().sent;
-    signals_.pop_front();
+    if (completion.wr_id <= queue->ended || completion.wr_id > queue->signalled) {
+      return break_with("a write completed that was not posted");
+    }
+    queue->ended = completion.wr_id;
+    while (!flights_.empty() && flights_.front().index <= queues_[flights_.front().queue].ended) {
+      freed_ = flights_.front().sent;
+      copied_freed_ = flights_.front().copied;
+      flights_.pop_front();
+    }
+    if (old_out_ && copied_freed_ >= out_from_) old_out_.reset();
     return;
   }
-  ++receives_due_;
+  ++queue->receives_due;
   const uint32_t immediate = ntohl(completion.imm_data);
   if ((immediate & kCreditBit) != 0) {
-    take_credit(immediate & ~kCreditBit);
+    take_credit(immediate);
   } else {
     take_data(completion.byte_len, immediate);
   }
 }
 
+// Messages of one queue pair come in order; those of another may pass them.
 void RdmaLink::take_data(uint32_t size, uint32_t immediate) {
-  if (immediate != (static_cast<uint32_t>(messages_arrived_) & ~kCreditBit)) {
-    return break_with(format("its message %u arrived instead of message %llu", immediate,
+  const uint32_t ahead = ((immediate & kNumber) - static_cast<uint32_t>(messages_arrived_)) & kNumber;
+  if (size == 0 || ahead >= kMessages || (ahead > 0 && queues_.size() == 1)) {
+    return break_with(format("its message %u of %u bytes arrived instead of message %llu", immediate & kNumber, size,
                              static_cast<unsigned long long>(messages_arrived_)));
   }
-  if (size == 0 || size > in_.size() - static_cast<size_t>(arrived_ - consumed_)) {
-    return break_with(format("it wrote %u bytes, more than it had credit for", size));
+  Early& place = early_[(messages_arrived_ + ahead) % kMessages];
+  if (place.size != 0) return break_with(format("its message %u arrived twice", immediate & kNumber));
+  place = Early{size, (immediate & kSwitchBit) != 0};
+  while (broken_.empty() && early_[messages_arrived_ % kMessages].size != 0) {
+    deliver(std::exchange(early_[messages_arrived_ % kMessages], Early()));
+  }
+}
+
+void RdmaLink::deliver(const Early& message) {
+  if (message.switches) {
+    if (!next_in_ || switched_at_) return break_with("it wrote to a ring that was not announced");
+    switched_at_ = arrived_;
+  }
+  const RingMemory& ring = switched_at_ ? *next_in_ : *in_;
+  if (message.size > ring.size() - static_cast<size_t>(arrived_ - consumed_)) {
+    return break_with(format("it wrote %u bytes, more than it had credit for", message.size));
   }
   ++messages_arrived_;
-  arrived_ += size;
+  arrived_ += message.size;
 }
 
 void RdmaLink::take_credit(uint32_t immediate) {
-  if (immediate != (static_cast<uint32_t>(credits_arrived_) & ~kCreditBit)) {
+  if ((immediate & ~kCreditBit) != (static_cast<uint32_t>(credits_arrived_) & kNumber)) {
     return break_with("a credit is missing");
   }
   Credit credit;
   std::memcpy(&credit, credits_.at((credits_arrived_ % kCreditSlots) * sizeof credit), sizeof credit);
   ++credits_arrived_;
-  const bool believable = credit.consumed >= sent_until_ && credit.consumed <= sent_ &&
-                          credit.messages >= messages_until_ && credit.messages <= messages_sent_;
-  if (!believable) return break_with("it gave a credit for what was not sent");
+  const bool plausible = credit.consumed >= sent_until_ && credit.consumed <= sent_ &&
+                         credit.messages >= messages_until_ && credit.messages <= messages_sent_ &&
+                         believable(credit.ring) && credit.ring.bytes >= peer_.ring.bytes;
+  if (!plausible) return break_with("it gave a credit for what was not sent");
   sent_until_ = credit.consumed;
   messages_until_ = credit.messages;
+  if (credit.ring.bytes > peer_.ring.bytes) ring_changed_ = true;
+  peer_.ring = credit.ring;
 }
 
 void RdmaLink::give_credit() {
+  uint32_t due = 0;
+  for (const Queue& queue : queues_) due += queue.receives_due;
   Credit credit;
   credit.consumed = consumed_;
-  credit.messages = messages_arrived_ - std::min<uint64_t>(messages_arrived_, receives_due_);
-  credit.messages = std::max(credit.messages, messages_told_);
+  credit.messages = std::max(messages_arrived_ - std::min<uint64_t>(messages_arrived_, due), messages_told_);
+  credit.ring = announced(next_in_ ? *next_in_ : *in_);
   const size_t slot = (credits_sent_ % kCreditSlots) * sizeof credit;
   std::byte* place = credits_.at(kOwnCredits + slot);
   std::memcpy(place, &credit, sizeof credit);
@@ -243,14 +351,43 @@ void RdmaLink::give_credit() {
   work.sg_list = &piece;
   work.num_sge = 1;
   work.opcode = ibv::kWriteWithImmediate;
-  if (queue_.inline_bytes() >= sizeof credit) work.send_flags = ibv::kSendInline;
-  work.imm_data = htonl((static_cast<uint32_t>(credits_sent_) & ~kCreditBit) | kCreditBit);
+  if (queues_.front().pair->inline_bytes() >= sizeof credit) work.send_flags = ibv::kSendInline;
+  work.imm_data = htonl((static_cast<uint32_t>(credits_sent_) & kNumber) | kCreditBit);
   work.wr.rdma.remote_addr = peer_.credit_address + slot;
   work.wr.rdma.rkey = peer_.credit_rkey;
   ++credits_sent_;
   consumed_told_ = credit.consumed;
   messages_told_ = credit.messages;
-  post(&work, false);
+  post(0, &work, false);
+}
+
+// As large as the limit of the communicator allows; null if a larger one is not allowed or not possible.
+std::unique_ptr<RingMemory> RdmaLink::larger_ring(size_t than, bool remote) {
+  size_t size = kMostRing;
+  while (size > than && size > device_->ring_bytes_left()) size /= 2;
+  if (size <= than || !may_grow_) return nullptr;
+  try {
+    return std::make_unique<RingMemory>(device_.get(), size, remote);
+  } catch (const Error& error) {
+    may_grow_ = false;
+    log(LogLevel::info, "RDMA goes on with rings of %zu KiB: %s", than / 1024, error.what());
+    return nullptr;
+  }
+}
+
+// A peer that writes faster than this rank reads gets more room.
+void RdmaLink::grow_in() {
+  if (!broken_.empty() || next_in_ || arrived_ - consumed_ <= in_->size() / 4 * 3) return;
+  next_in_ = larger_ring(in_->size(), true);
+  if (next_in_) give_credit();
+}
+
+// The peer has begun to write to the new ring. Nothing of it lies where the rest of the old one belongs: that is not
+// consumed, so no credit was given for it.
+void RdmaLink::switch_in() {
+  std::memcpy(next_in_->at(consumed_), in_->at(consumed_), static_cast<size_t>(*switched_at_ - consumed_));
+  in_ = std::move(next_in_);
+  switched_at_.reset();
 }
 
 Bytes RdmaLink::peek(size_t at_least) {
@@ -261,12 +398,13 @@ Bytes RdmaLink::peek(size_t at_least) {
     if (!broken_.empty()) lost();
     nothing_moved();
   }
-  return Bytes{in_.at(consumed_), static_cast<size_t>(arrived_ - consumed_)};
+  if (switched_at_) switch_in();
+  return Bytes{in_->at(consumed_), static_cast<size_t>(arrived_ - consumed_)};
 }
 
 void RdmaLink::consume(size_t size) {
   consumed_ += size;
-  if (broken_.empty() && consumed_ - consumed_told_ >= in_.size() / 4) give_credit();
+  if (broken_.empty() && consumed_ - consumed_told_ >= in_->size() / 4) give_credit();
 }
 
 size_t RdmaLink::try_recv(std::byte* data, size_t size) {
@@ -281,7 +419,8 @@ size_t RdmaLink::try_recv(std::byte* data, size_t size) {
 void RdmaLink::nothing_moved() {
   if (++polls_ < kPollsUntilArmed) return;
   polls_ = 0;
-  queue_.arm();
+  if (lending()) flush();
+  completions_.arm();
   poll();  // what came before the queue was armed wakes no thread
 }
 

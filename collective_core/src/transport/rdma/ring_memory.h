@@ -11,7 +11,7 @@ namespace ccore {
 class RingMemory {
  public:
   // size: a power of two, at least a page. remote: whether peers may write to it. Throws CC_ERROR_SYSTEM.
-  RingMemory(const RdmaDevice& device, size_t size, bool remote);
+  RingMemory(RdmaDevice* device, size_t size, bool remote);
   ~RingMemory();
   RingMemory(const RingMemory&) = delete;
   RingMemory& operator=(const RingMemory&) = delete;
@@ -26,7 +26,7 @@ class RingMemory {
   uint32_t rkey() const { return mr_->rkey; }
 
  private:
-  const Verbs& verbs_;
+  RdmaDevice& device_;
   size_t size_;
   std::byte* data_ = nullptr;
   ibv::Mr* mr_ = nullptr;

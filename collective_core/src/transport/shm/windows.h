@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "transport/shm/shared_memory.h"
 
 namespace ccore {
+
+class RegisteredSource;
 
 // Where a buffer of a rank lies; travels as bytes.
 struct WindowPlace {
@@ -21,9 +24,15 @@ struct WindowPlace {
 
 class Window {
  public:
-  // own: of this rank. ranges: by rank, nothing at the own place; empty if the ranks cannot reach each other's.
-  Window(void* own, size_t bytes, SharedMemoryUse use, std::vector<std::optional<MappedRange>> ranges)
-      : own_(static_cast<std::byte*>(own)), bytes_(bytes), use_(std::move(use)), ranges_(std::move(ranges)) {}
+  // own: of this rank. source: null if no network device sends from it. ranges: by rank, nothing at the own place; empty
+  // if the ranks cannot reach each other's.
+  Window(void* own, size_t bytes, SharedMemoryUse use, std::shared_ptr<RegisteredSource> source,
+         std::vector<std::optional<MappedRange>> ranges)
+      : own_(static_cast<std::byte*>(own)),
+        bytes_(bytes),
+        use_(std::move(use)),
+        source_(std::move(source)),
+        ranges_(std::move(ranges)) {}
 
   bool direct() const { return !ranges_.empty(); }
   bool holds(const void* data, size_t bytes) const;
@@ -35,6 +44,7 @@ class Window {
   std::byte* own_;
   size_t bytes_;
   SharedMemoryUse use_;
+  std::shared_ptr<RegisteredSource> source_;  // ends before the memory may be freed
   std::vector<std::optional<MappedRange>> ranges_;
 };
 

@@ -33,7 +33,7 @@ class StripeLink : public Link {
   int fd() const override { return sockets_.front().fd.get(); }
   void add_fds(short events, std::vector<pollfd>* fds) const override;
   size_t turn_bytes() const override { return window_bytes_; }
-  size_t inline_bytes() const override { return 16 * 1024; }
+  size_t inline_bytes(const std::byte*, size_t) const override { return 16 * 1024; }
   const char* name() const override { return "tcp"; }
   Seals* header_seals() override { return &header_seals_; }
 

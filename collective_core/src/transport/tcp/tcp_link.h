@@ -22,7 +22,7 @@ class TcpLink : public Link {
   int fd() const override { return fd_.get(); }
   // A system call costs more than the second-level cache saves below this.
   size_t turn_bytes() const override { return 256 * 1024; }
-  size_t inline_bytes() const override { return 16 * 1024; }
+  size_t inline_bytes(const std::byte*, size_t) const override { return 16 * 1024; }
   const char* name() const override { return "tcp"; }
   Seals* header_seals() override { return &header_seals_; }
 
