@@ -25,7 +25,8 @@ from types import ModuleType
 import collective_core.horovod.torch as hvd
 import pytest
 import torch
-from collective_core.horovod import alias
+
+from collective_core import aliases
 
 UNROUNDED = frozenset(
     f"test_horovod_{call}_prescale" for call in ("allreduce", "reducescatter", "grouped_reducescatter")
@@ -65,7 +66,7 @@ def main() -> int:
     """Return pytest's exit status."""
     tree = Path(sys.argv[1]).resolve()
     hvd.init()
-    alias.install(force=True)
+    aliases.install(["horovod"])
     provide_threads(tree)
     if hasattr(torch.optim, "Muon"):
         torch.optim.Muon.__module__ = "muon"  # the tests take the classes of modules named torch.optim

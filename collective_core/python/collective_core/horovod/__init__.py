@@ -1,7 +1,7 @@
 """The Horovod API on collective_core: `import collective_core.horovod.torch as hvd`.
 
-Modules have the names of Horovod's, so that `alias` can put them in its place for scripts that are not to be changed.
-docs/horovod.md says what differs. Importing this package loads nothing heavy.
+Modules have the names of Horovod's, so that `collective_core.aliases` can put them in its place for scripts that are
+not to be changed. docs/horovod.md says what differs. Importing this package loads nothing heavy.
 """
 
 from __future__ import annotations
