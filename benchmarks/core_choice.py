@@ -87,7 +87,7 @@ def measured(
     variants = [("default", "-"), *((one, f"CCORE_ALGO={collective}:{one}") for one in forced)]
     if options.gbit is not None and options.ranks > 2 and collective == "all_reduce":
         in_2d = "CCORE_ALGO=all_reduce:2d"
-        variants += [(f"2d {name}", f"{in_2d} CCORE_2D_BETWEEN={name}") for name in BETWEEN]
+        variants += [(f"2d/{name}", f"{in_2d} CCORE_2D_BETWEEN={name}") for name in BETWEEN]
     if options.autotune:
         variants.append(("tuner", "CCORE_AUTOTUNE=1"))
     command = [str(program), collective, str(options.budget_ms), str(len(variants))]
