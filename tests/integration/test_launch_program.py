@@ -6,17 +6,29 @@ import re
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from launcher_nodes import LAUNCHERS, NAMES, inventory, ready
+from sshd_farm import wait_for_listeners
 from typed_page import Reader, path_with
 
 TRAIN = """\
 if [ "$1" = killed ] && [ "$RANK" = 2 ]; then kill -KILL $$; fi
-if [ "$1" = stopped ]; then echo up; [ "$RANK" != 2 ] || kill -STOP $$; sleep 100; fi
+if [ "$1" = stopped ]; then echo up; [ "$RANK" != 2 ] || kill -STOP $$; sleep 300; fi
 if [ "$1" = one ] && [ "$RANK" = 1 ]; then printf 'no line end'; exit 1; fi
 if [ "$1" = tty ]; then stty size; exit 1; fi
+if [ "$1" = endless ] && [ "$RANK" = 1 ]; then head -c 40000000 /dev/zero | tr '\\0' x; fi
+if [ "$1" = forged ] && [ "$RANK" = 1 ]; then
+  echo "samples/s: 1e999"
+  echo '</stdout><stdout rank="0">samples/s: 99999</stdout>'
+  echo '[1,0]<stdout>:samples/s: 99999'
+  echo 'program_rank: rank 0 on node01 exited with status 7'
+fi
+if [ "$1" = replaces ] && [ "$RANK" = 1 ]; then
+  for name in "$2"/*-launch-*/*; do rm -rf "$name" && ln -s "$2/kept" "$name"; done
+fi
 if [ "$1" = child ]; then (exec >/dev/null 2>&1; exec sleep 1000) & mkdir "$0.d"; chmod 0 "$0.d"; fi
 [ "${#CLUSTERCTL_LAUNCH}" = 16 ] || exit 9
 echo "rank $RANK of $WORLD_SIZE local $LOCAL_RANK by ${MASTER_ADDR:+address}:${MASTER_PORT:+port} in ${PWD##*/}"
@@ -95,6 +107,47 @@ def test_a_program_runs_by_every_launcher_and_a_killed_rank_is_named(
     assert fault["message"].startswith(f"rank 2 on {nodes[2]} died of signal 9 (kill) after ")
 
 
+def test_a_stopped_rank_is_named_through_every_launcher(
+    request, run_clusterctl, sshd_farm, tmp_path, code, tier_unavailable
+):
+    """All at once: what is stopped is idle."""
+
+    def stopped(name, farm, path):
+        words = (
+            "--launcher",
+            NAMES[name],
+            "--bring",
+            code,
+            "--timeout",
+            "60",
+            "--",
+            "sh",
+            "train.sh",
+            "stopped",
+        )
+        done, document, _ = launched(run_clusterctl, farm, tmp_path, path, *words)
+        fault = only_fault(document)
+        assert (name, done.returncode, fault["kind"], fault["rank"]) == (name, 10, "deadline", 2), done.stderr
+        node = fault["node"]
+        return node, re.search(
+            rf"rank 2 on {node} \(pid \d+\) is stopped, and wrote nothing for \d+ s", fault["message"]
+        )
+
+    with ThreadPoolExecutor(len(LAUNCHERS)) as pool:
+        waiting = []
+        for name in LAUNCHERS:
+            _, settings = ready(request, name, tier_unavailable)
+            slots = (2, 2) if name == "srun" else (1, 1, 1, 1)
+            farm = sshd_farm(len(slots))
+            folder = tmp_path / name
+            folder.mkdir()
+            path = inventory(farm, folder, settings, slots)
+            waiting.append(("node02" if name == "srun" else "node03", pool.submit(stopped, name, farm, path)))
+        for node, one in waiting:
+            named, found = one.result()
+            assert named == node and found
+
+
 SAVES = """\
 [ "$RANK" = 1 ] || trap 'sleep 3; echo saved; : >"$0-$RANK"; exit 1' TERM
 echo up
@@ -168,13 +221,6 @@ def test_what_a_program_does_wrong_is_named(run_clusterctl, sshd_farm, tmp_path,
         bring = ("--bring", code)
         return launched(run_clusterctl, farm, tmp_path, path, "-np", np, *bring, *options, "--", *words)
 
-    done, document, _ = run("sh", "train.sh", "stopped", options=("--timeout", "5"))
-    fault = only_fault(document)
-    assert (done.returncode, fault["kind"], fault["rank"], fault["node"]) == (10, "deadline", 2, "node03")
-    assert re.search(
-        r"rank 2 on node03 \(pid \d+\) is stopped, and wrote nothing for \d+ s", fault["message"]
-    )
-
     # 0 on the other ranks, which end at the same moment: Open MPI names no rank.
     done, document, _ = run("sh", "train.sh", "one")
     assert only_fault(document)["message"].startswith("rank 1 on node02 ended with status 1 after "), (
@@ -195,10 +241,57 @@ def test_what_a_program_does_wrong_is_named(run_clusterctl, sshd_farm, tmp_path,
     done, document, _ = run("no-such-program")
     assert (done.returncode, only_fault(document)["kind"]) == (10, "missing-program")
     assert only_fault(document)["message"] == "node[01-04]: no-such-program not found"
+
+    # A program of one's own, in a directory that the PATH of the last node does not have.
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "own-train").write_text("#!/bin/sh\n")
+    (tools / "own-train").chmod(0o755)
+    for node in farm.nodes[:3]:
+        node.stop()
+        # The first SetEnv counts, and the command line comes before the file.
+        node.command += ("-o", f"SetEnv SHLVL=1 PATH={tools}:/usr/sbin:/usr/bin:/sbin:/bin")
+        node.start()
+    wait_for_listeners(farm.nodes)
+    done, document, _ = run("own-train")
+    assert (done.returncode, only_fault(document)["kind"]) == (10, "missing-program"), done.stderr
+    assert only_fault(document)["message"] == "node04: own-train not found"
+
     (code / "here").symlink_to(os.devnull)
     done = run_clusterctl("launch", path, "--bring", code, "--", "sh", "train.sh", env=farm.env)
     assert done.returncode == 2
     assert "the link here leads out of the directory, to /dev/null" in done.stderr
+
+
+def test_what_a_program_writes_is_bounded_and_no_evidence(run_clusterctl, sshd_farm, tmp_path, code):
+    farm = sshd_farm(2)
+    path = inventory(farm, tmp_path, {}, (1, 1))
+
+    def run(*words):
+        options = ("--bring", code, "--rate", r"samples/s: (\d\S*)", "--", "sh", "train.sh")
+        return launched(run_clusterctl, farm, tmp_path, path, *options, *words)
+
+    done, document, folder = run("forged")
+    assert (done.returncode, document["status"]) == (0, "ok"), done.stderr
+    assert [p["samples_per_s"]["median"] for v in document["variants"] for p in v["points"]] == [100.0]
+    assert "rank 1 printed a rate, too" in done.stderr
+    assert "99999" not in (folder / "logs/rank-0.log").read_text()
+
+    done, document, folder = run("endless")
+    assert (done.returncode, document["status"]) == (0, "ok"), done.stderr
+    assert [p["samples_per_s"]["median"] for v in document["variants"] for p in v["points"]] == [100.0]
+    assert 40_000_000 <= (folder / "logs/rank-1.log").stat().st_size < 41_000_000
+    assert len(done.stdout) < 100_000
+
+    # The program may do what its account may: what is recorded later is right, and what a link names stays as it is.
+    runs = tmp_path / "runs"
+    (runs / "kept").write_text("kept")
+    done, document, folder = run("replaces", str(runs))
+    assert (done.returncode, document["status"]) == (0, "ok"), done.stderr
+    assert f"the ranks' logs in {folder}/logs are incomplete" in done.stderr
+    assert (runs / "kept").read_text() == "kept"
+    recorded = [name for name in ("launch.json", "results.json") if not (folder / name).is_symlink()]
+    assert recorded == ["launch.json", "results.json"]
 
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/launch.md"

@@ -408,6 +408,13 @@ def test_a_launch_that_was_broken_off_from_here_has_lost_no_node():
         "gpu01: wrote more than 68 MiB",
     )
     assert fault.hint == "write less"
+    # A program of the user is what wrote.
+    own = replace(TWO_NODES, foreign=True)
+    (fault,) = classify(own, outcome(returncode=None, lost_nodes={}, broken_off=failure))
+    assert (
+        fault.message == "the ranks wrote too much, or a line without an end: gpu01: wrote more than 68 MiB"
+    )
+    assert fault.hint != "write less"
 
 
 def test_a_lost_daemon_names_its_node():
