@@ -148,7 +148,8 @@ class Runner:
             self._nodes, self._kept.over(self._connect), work, fanout=self._fanout, release=self._kept.release,
             on_done=lambda node, _: self.viewer.probed(node.name),
         )  # fmt: skip
-        self.facts = gathered
+        # In the order of the inventory, whichever node answered first.
+        self.facts = {node.name: gathered[node.name] for node in self._nodes if node.name in gathered}
         if self._on_facts is not None:
             found: dict[str, NodeFacts | Failure] = {**outcome.failures, **gathered}
             self._on_facts(HostMap({node.name: found[node.name] for node in self._nodes}))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
 from case_facts import facts_of
+from launch_facts import Answering
 
 from clusterctl.documents.kinds import Compatibility
 from clusterctl.facts.model.sharing import Versions
+from clusterctl.inventory.model import Node
+from clusterctl.launch.run import Runner
 from clusterctl.trust import versions
 
 PYTHON = "distribution /usr/bin/python3.8 yes yes yes\npython /usr/bin/python3\npython-version 3.8.10\n"
@@ -122,3 +126,30 @@ def test_the_rdma_libraries_of_the_image_are_judged_by_the_devices_of_the_host(
     (finding,) = versions.side_by_side({"gpu01": host}, {"gpu01": image}).findings
     assert (finding.what, finding.judgement) == ("RDMA libraries", judgement)
     assert words in finding.reason
+
+
+class First(Answering):
+    """Of a node that answers the probe when another has claimed its directory."""
+
+    other = threading.Event()
+
+    def run(self, argv, *, stdin=b"", **more):
+        if not self.other.is_set():
+            assert self.other.wait(60)
+        return super().run(argv, stdin=stdin, **more)
+
+
+class Second(Answering):
+    def run(self, argv, *, stdin=b"", **more):
+        done = super().run(argv, stdin=stdin, **more)
+        if not done.stdout:  # no answer to the probe
+            First.other.set()
+        return done
+
+
+def test_nodes_are_in_the_order_of_the_inventory_whichever_answers_first():
+    of_node = {"node01": First("node01", {}), "node02": Second("node02", {})}
+    nodes = tuple(Node(name=name, address=name) for name in of_node)
+    runner = Runner(nodes, lambda node: of_node[node.name], fanout=2)
+    runner.prepare({})
+    assert {one.nodes for row in runner.versions().rows for one in row.host} == {("node01", "node02")}
