@@ -201,8 +201,16 @@ def sentence(found: Check) -> str:
     if answered and not parts:
         meet = "meets" if len(answered) == 1 else "meet"
         every = "all " if 1 < len(answered) == len(found.nodes) else ""
-        parts.append(f"{every}{counted(len(answered), 'node')} {meet} every requirement")
+        parts.append(f"{every}{counted(len(answered), 'node')} {meet} every requirement{_that_applies(answered)}")
     return "; ".join(parts) or "nothing could be checked"
+
+
+def _that_applies(answered: Sequence[CheckedNode]) -> str:
+    """Return how many requirements apply, where fewer than half do: in a container, nearly nothing is judged."""
+    verdicts = [one for node in answered for one in node.verdicts]
+    apply = {one.requirement for one in verdicts if one.status is not VerdictStatus.NOT_APPLICABLE}
+    every = {one.requirement for one in verdicts}
+    return f" that applies ({len(apply)} of {len(every)})" if 2 * len(apply) < len(every) else ""
 
 
 def _checked(found: Check) -> str:

@@ -140,6 +140,10 @@ def test_the_summary_counts_nodes_and_names_who_acts() -> None:
     assert summary_line(HostMap({"n1": (MET,), "n3": GONE})) == (
         "Checked 1 of 2 nodes; n3 is down: 1 node meets every requirement"
     )
+    other = [Decision(name, Status.NOT_APPLICABLE, "this is a container") for name in ("acs", "peermem")]
+    assert summary_line(HostMap({"n1": (MET, *other)})) == (
+        "Checked 1 node: 1 node meets every requirement that applies (1 of 3)"
+    )
     assert summary_line(HostMap({"n1": GONE})) == "Checked 0 of 1 node; n1 is down: nothing could be checked"
 
 
