@@ -201,7 +201,9 @@ def sentence(found: Check) -> str:
     if answered and not parts:
         meet = "meets" if len(answered) == 1 else "meet"
         every = "all " if 1 < len(answered) == len(found.nodes) else ""
-        parts.append(f"{every}{counted(len(answered), 'node')} {meet} every requirement{_that_applies(answered)}")
+        parts.append(
+            f"{every}{counted(len(answered), 'node')} {meet} every requirement{_that_applies(answered)}"
+        )
     return "; ".join(parts) or "nothing could be checked"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 
 import pytest
@@ -14,6 +15,7 @@ from clusterctl.documents.bench import BenchStatus
 from clusterctl.documents.kinds import VerdictStatus
 from clusterctl.documents.locate import SuspectStatus
 from clusterctl.report.check_document import document_of
+from clusterctl.report.html import of_view
 from clusterctl.requirements.base import Decision
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 from clusterctl.views import check, words
@@ -78,3 +80,22 @@ def test_locate_that_is_inconclusive_fails_no_node_of_accept() -> None:
     assert fleet.answer_of(document(8, bad={(2, 0): 0.3}), nodes, "1.0").parsed["n3"].findings[0].status is (
         RowStatus.FAIL
     )
+
+
+@pytest.mark.parametrize(
+    ("word", "sign"),
+    [
+        (Word.GOOD, "✓"),
+        (Word.BAD, "✕"),
+        (Word.DOWN, "✕"),
+        (Word.UNSURE, "?"),
+        (Word.NOT_MEASURED, "?"),
+        (Word.BUSY, "?"),
+        (Word.MEASURED, "·"),
+    ],
+)
+def test_the_sign_on_top_of_a_page_fits_its_word(word: Word, sign: str) -> None:
+    page = of_view.render(
+        replace(check.view(document_of(HostMap({"n1": (MET,)}))), word=word.value, tone=words.TONES[word])
+    )
+    assert f"{sign} {word.value}</span>" in page
