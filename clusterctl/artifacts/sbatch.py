@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from clusterctl.artifacts import shell
+from clusterctl.artifacts import pyxis, shell
 from clusterctl.artifacts.words import check, variable
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory import nodeset
@@ -86,38 +86,8 @@ def sbatch_script(
     else:
         options.append("--distribution=block")
     if container is not None:
-        options += _pyxis(container, (*(env or {}), *_RENDEZVOUS))
+        options += pyxis.options(container, (*(env or {}), *_RENDEZVOUS))
     return "\n".join((*lines, shell.line((*options, *program)))) + "\n"
-
-
-def _pyxis(container: ContainerSettings, names: Sequence[str]) -> list[str]:
-    """Return the options of Pyxis (https://github.com/NVIDIA/pyxis/wiki/Usage), which the batch script gives to srun.
-
-    Of a variable that the image sets, too, Pyxis takes the image's value, unless ``--container-env`` names it.
-    """
-    found = [f"--container-image={_enroot_image(container.image or '')}"]
-    for volume in container.volumes:
-        if "," in volume or not volume.startswith(("/", ".")):
-            raise ArtifactError(
-                f"Pyxis cannot mount the volume {volume!r}, which is not a path or has a comma",
-                hint="give it as /on/the/host:/in/the/container in `container.volumes`",
-            )
-    if container.volumes:
-        found.append(f"--container-mounts={','.join(container.volumes)}")
-    return [*found, f"--container-env={','.join(dict.fromkeys(names))}"]
-
-
-def _enroot_image(image: str) -> str:
-    """Return an image as enroot names it: ``registry#name:tag``; a path stays as it is."""
-    if image.startswith(("/", "./")):
-        return image
-    if "@" in image:
-        raise ArtifactError(
-            f"Pyxis reads what is before the @ of {image!r} as a user",
-            hint="give the image by a tag, or as the path of a squashfs file that `enroot import` made",
-        )
-    first, slash, rest = image.partition("/")
-    return f"{first}#{rest}" if slash and ("." in first or ":" in first or first == "localhost") else image
 
 
 def _counts(hosts: Sequence[tuple[str, int]], np: int) -> list[int]:

@@ -12,6 +12,7 @@ from typing import get_args
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.training import RankRate, TrainingRun
 from clusterctl.documents.kinds import SampleUnit
+from clusterctl.inventory.model import ContainerSettings
 from clusterctl.text.foreign import NotUnderstood, decimal
 from clusterctl.text.secret.scrub import scrubbed
 from clusterctl.text.visible import one_line
@@ -46,18 +47,21 @@ class RateLine:
 class UserProgram:
     """Hold a program, its arguments, its rate, and the files that it needs.
 
-    ``directory`` is where clusterctl runs; ``brought`` is a tar file of a directory that ranks shall run in.
+    ``directory`` is where clusterctl runs; ``brought`` is a tar file of a directory that ranks shall run in. With a
+    ``container``, Slurm starts the ranks in its image.
     """
 
     words: tuple[str, ...]
     rate: RateLine = RateLine()
     directory: str = ""
     brought: bytes | None = field(default=None, repr=False)
+    container: ContainerSettings | None = None
 
     @property
     def line(self) -> str:
-        """Return the command as one line, without secrets."""
-        return scrubbed(shlex.join(self.words))
+        """Return the command as one line, without secrets, and the image in which it runs."""
+        image = "" if self.container is None else f"  # in {self.container.image}"
+        return scrubbed(shlex.join(self.words)) + image
 
     @property
     def start(self) -> tuple[str, str | None]:

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from clusterctl.errors import LaunchError
 from clusterctl.facts.model.launch import MeshKey
 from clusterctl.inventory.interfaces import Interfaces
+from clusterctl.inventory.model import ContainerSettings
 from clusterctl.launch import processes
 from clusterctl.launch.attribution import Reader
 from clusterctl.text.wording import counted
@@ -88,6 +89,8 @@ class LaunchPlan:
     secrets: tuple[tuple[str, str], ...] = ()
     foreign: bool = False
     """Whether ranks run a program of the user, which may leave processes behind."""
+    container: ContainerSettings | None = None
+    """The container in whose image Slurm starts the ranks; None: they run on the nodes themselves."""
 
     @property
     def argv(self) -> tuple[str, ...]:

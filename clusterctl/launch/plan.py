@@ -19,7 +19,7 @@ from clusterctl.benchmarks.sweep_sizes import missed_end, reaching_end
 from clusterctl.benchmarks.training import Api, Training
 from clusterctl.errors import LaunchError
 from clusterctl.inventory import interfaces
-from clusterctl.inventory.model import Node
+from clusterctl.inventory.model import ContainerSettings, Node
 from clusterctl.launch import choose, environment, foreign_library, nccl_dumps, preflight, user_program
 from clusterctl.launch import fast_path as trust
 from clusterctl.launch.base import LaunchPlan, MapBy, Placement, RankLauncher, spread
@@ -194,6 +194,7 @@ class RequestPlan:
             proving=self.request.proving,
             dumping=dumping and backend(self.library) == "nccl",
             foreign=self.request.program is not None,
+            container=None if self.request.program is None else self.request.program.container,
         )
 
 
@@ -285,13 +286,14 @@ def launch(
     proving: bool = False,
     dumping: bool = False,
     foreign: bool = False,
+    container: ContainerSettings | None = None,
 ) -> LaunchPlan:
     """Return the launch of ``np`` ranks on these nodes (the launching one first).
 
     ``options`` are variables that the command line names, ``forward`` names of variables that the launcher copies from
     its own environment. ``oversubscribe``: ranks may share GPUs. ``proving``: NCCL logs the variables that it reads.
     ``dumping``: NCCL writes its topology and graphs into the launch directory of every node. ``foreign``: ranks run a
-    program of the user.
+    program of the user. ``container``: Slurm starts the ranks in its image.
     Without ``identity`` a person starts the command: it has no launch directory and no rendezvous.
     """
     slots = _slots(answers, np, oversubscribe=oversubscribe)
@@ -331,6 +333,7 @@ def launch(
         identity_file=first.identity,
         mesh_keys=first.mesh_keys,
         foreign=foreign,
+        container=container,
     )  # fmt: skip
 
 

@@ -37,9 +37,12 @@ def wrapped(program: UserProgram, answers: Sequence[Readiness], directory: str) 
     """Return the command of a rank, which every node gets alike.
 
     Ranks run in the brought directory, else in that of clusterctl if this machine launches, else where the launcher
-    starts them. A Python that the inventory names, or that bootstrap installed, comes before the system's.
+    starts them. A Python that the inventory names, or that bootstrap installed, comes before the system's. An image has
+    neither that Python nor that directory.
     """
     folder = f"{directory}/{_BROUGHT}" if program.brought is not None else ""
+    if program.container is not None:
+        return ("sh", f"{directory}/{WRAPPER}", folder, "", *_quoted(program.words))
     if not folder and answers[0].node.connection == "local":
         folder = program.directory
     pythons = {answer.python for answer in answers}
@@ -47,8 +50,12 @@ def wrapped(program: UserProgram, answers: Sequence[Readiness], directory: str) 
     paths = str(PurePosixPath(python).parent) if python else ""
     return (
         "sh", f"{directory}/{WRAPPER}", folder, "" if paths in _SYSTEM else paths,
-        *(f"\\{word}" if _COLON.fullmatch(word) else word for word in program.words),
+        *_quoted(program.words),
     )  # fmt: skip
+
+
+def _quoted(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"\\{word}" if _COLON.fullmatch(word) else word for word in words)
 
 
 def brought(program: UserProgram) -> dict[str, int]:
@@ -60,7 +67,10 @@ def brought(program: UserProgram) -> dict[str, int]:
 
 
 def proving(program: UserProgram, plan: LaunchPlan) -> bytes:
-    """Return sh text that unpacks the brought files on a node, and prints what of the program is missing there."""
+    """Return sh text that unpacks the brought files on a node, and prints what of the program is missing there.
+
+    What is in the image of a container is seen only when its ranks start.
+    """
     at = plan.program.index(f"{plan.directory}/{WRAPPER}")
     folder, paths = plan.program[at + 1 : at + 3]
     start, script = program.start
@@ -76,6 +86,8 @@ else
   until [ -e {folder}.done ] || [ ! -d {folder} ] || [ "$turn" -ge 600 ]; do sleep 0.1; turn=$((turn + 1)); done
 fi
 """
+    if program.container is not None:
+        return unpack.encode()
     return f"""{unpack}set -- {shlex.quote(start)} {shlex.quote(script or "")}
 [ -z {shlex.quote(paths)} ] || PATH={shlex.quote(paths)}:$PATH
 [ -z {shlex.quote(folder)} ] || cd {shlex.quote(folder)} 2>/dev/null || :

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import slurm_cluster
@@ -57,21 +55,14 @@ def test_the_script_is_accepted_and_runs(run_clusterctl, cluster, tmp_path, slot
     assert [f"Rank {rank:2d}" in said for rank in range(4)] == [True] * 4
 
 
-HEADER = Path("/usr/include/slurm/spank.h")
-STAND_IN = Path(__file__).parents[1] / "support/pyxis_stand_in.c"
-
-
 @pytest.fixture
 def with_pyxis(tier_unavailable, tmp_path):
     """A Slurm with a plugin that has the options of Pyxis, of an image that sets NCCL_ALGO itself."""
     if reason := slurm_cluster.missing():
         tier_unavailable(reason)
-    if not HEADER.exists():
-        tier_unavailable(f"{HEADER} is missing (apt-get install libslurm-dev)")
-    plugin = tmp_path / "pyxis.so"
-    words = ("cc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", plugin, STAND_IN)
-    subprocess.run(words, check=True, timeout=120)
-    found = slurm_cluster.start_slurm(plugstack=f"required {plugin} {tmp_path}/record NCCL_ALGO=image\n")
+    if not slurm_cluster.HEADER.exists():
+        tier_unavailable(f"{slurm_cluster.HEADER} is missing (apt-get install libslurm-dev)")
+    found = slurm_cluster.start_slurm(plugstack=slurm_cluster.with_pyxis(tmp_path))
     yield found
     found.stop()
 

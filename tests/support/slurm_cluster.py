@@ -27,6 +27,8 @@ def missing() -> str | None:
         return "slurmd and munged need root"
     if CONF.exists():
         return f"{CONF} is there: this machine belongs to a Slurm cluster"
+    if CONF.is_symlink():
+        CONF.unlink()  # of a test that was killed, before a guard removed it
     absent = [name for name in PROGRAMS if shutil.which(name) is None]
     return f"not installed: {', '.join(absent)} (apt-get install slurmctld slurmd munge)" if absent else None
 
@@ -38,6 +40,7 @@ class SlurmCluster:
     directory: Path
     nodes: tuple[str, ...]
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    guard: subprocess.Popen[bytes] | None = None
 
     @property
     def env(self) -> dict[str, str]:
@@ -78,6 +81,8 @@ class SlurmCluster:
                 process.kill()
                 process.wait(timeout=10)
         shutil.rmtree(self.directory, ignore_errors=True)
+        if self.guard is not None:
+            self.guard.communicate(timeout=20)
 
 
 _CONF = """\
@@ -112,6 +117,18 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=
 """
 
 
+# Waits for the end of the test's process, however it ends: only then its standard input ends.
+_GUARD = """\
+read -r _
+[ "$(readlink "$1")" != "$2/slurm.conf" ] || rm -f "$1"
+for file in "$2"/*.pid; do
+  [ ! -r "$file" ] || kill "$(cat "$file")" 2>/dev/null
+done
+[ ! -d "$2" ] || { sleep 2; rm -rf "$2"; }
+exit 0
+"""
+
+
 def start_slurm(
     nodes: tuple[str, ...] = ("node01", "node02"), cpus: int = 4, plugstack: str = ""
 ) -> SlurmCluster:
@@ -134,6 +151,9 @@ def start_slurm(
     )
     (directory / "plugstack.conf").write_text(plugstack)
     cluster = SlurmCluster(directory, nodes)
+    cluster.guard = subprocess.Popen(
+        ("sh", "-c", _GUARD, "sh", str(CONF), str(directory)), stdin=subprocess.PIPE, start_new_session=True
+    )
     try:
         _start_munge(cluster)
         cluster.start("slurmctld", "-D", "-i", "-f", f"{directory}/slurm.conf")
@@ -147,9 +167,9 @@ def start_slurm(
 
 
 @contextlib.contextmanager
-def known_everywhere(nodes: tuple[str, ...]) -> Iterator[SlurmCluster]:
+def known_everywhere(nodes: tuple[str, ...], plugstack: str = "") -> Iterator[SlurmCluster]:
     """Give a cluster that commands over SSH find too, where Slurm's own look first; FileExistsError where one is."""
-    cluster = start_slurm(nodes)
+    cluster = start_slurm(nodes, plugstack=plugstack)
     linked = False
     try:
         CONF.parent.mkdir(parents=True, exist_ok=True)
@@ -160,6 +180,21 @@ def known_everywhere(nodes: tuple[str, ...]) -> Iterator[SlurmCluster]:
         if linked:
             CONF.unlink()
         cluster.stop()
+
+
+HEADER = Path("/usr/include/slurm/spank.h")
+
+
+def with_pyxis(folder: Path) -> str:
+    """Return the plugstack of a plugin with the options of Pyxis, of an image that sets NCCL_ALGO itself.
+
+    The plugin writes what it receives to the file ``record`` of this directory.
+    """
+    plugin = folder / "pyxis.so"
+    source = Path(__file__).with_name("pyxis_stand_in.c")
+    words = ("cc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", plugin, source)
+    subprocess.run(words, check=True, timeout=120)
+    return f"required {plugin} {folder}/record NCCL_ALGO=image\n"
 
 
 def _start_munge(cluster: SlurmCluster) -> None:

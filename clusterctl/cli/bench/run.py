@@ -187,7 +187,7 @@ def measure(asked: Experiment, request: Request, say: Callable[[str], None] = co
         node_of = of_ranks(*(one["node_of_rank"] for one in measured.launches))
         result = result.model_copy(update={"cause": cause_in(run.path, node_of=node_of)})
     result = _with_topology(run, runner, result, measured.launches)
-    result = _with_versions(runner, result)
+    result = _with_versions(runner, result, request)
     result = bench_trust.held_to(bench_trust.held_against(result, asked.baseline), asked.min_efficiency)
     lines = [command.line for command in commands]
     record = from_document(result.document(), commands=lines, folder=str(run.path.resolve()), label=run.label)
@@ -215,8 +215,10 @@ def _with_topology(
     return result.model_copy(update={"proof": result.proof.model_copy(update={"topology": found})})
 
 
-def _with_versions(runner: Runner, result: BenchResult) -> BenchResult:
-    """Return the result with ``proof.versions``; unchanged if no node was probed."""
+def _with_versions(runner: Runner, result: BenchResult, request: Request) -> BenchResult:
+    """Return the result with ``proof.versions``; unchanged if Slurm ran the ranks in an image that no probe saw."""
+    if request.program is not None and request.program.container is not None:
+        return result
     return result.model_copy(
         update={"proof": result.proof.model_copy(update={"versions": runner.versions()})}
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from clusterctl.cli.bench import sweeps as bench_sweeps
 from clusterctl.cli.bench import trust as bench_trust
 from clusterctl.cli.bench.request import request_of_ranks
 from clusterctl.cli.option_groups import with_groups
+
+if TYPE_CHECKING:
+    from clusterctl.launch.request import Request
 
 TIMEOUT_S = 86400.0
 """A program of the user may train for long; ``launch/stall.py`` notes a stopped rank before this time."""
@@ -57,6 +60,15 @@ def launch(
             help="Copy this directory to every node; the ranks run in it, then it is removed.",
         ),
     ] = None,
+    container: Annotated[
+        str | None,
+        typer.Option(
+            "--container",
+            metavar="IMAGE",
+            help="Run the ranks in this image by srun and Pyxis, with the volumes of the inventory's container; an "
+            "image or a squashfs file.",
+        ),
+    ] = None,
     comparison: options.ComparisonOptions,
     planned: options.Planned,
     acceptance: options.Acceptance,
@@ -87,6 +99,8 @@ def launch(
     program = rates.program_of(command, rate, per_rank=rate_per_rank)
     request = request_of_ranks(ranks, TIMEOUT_S, allow_slow_path=acceptance.allow_slow_path)
     runs = runs or default_root(where.inventory)
+    if container is not None:
+        request = _by_slurm(request, container, containers=where.containers)
     if bring is not None:
         program = replace(program, brought=files.packed(bring, leave_out=runs))
     request = replace(request, program=program)
@@ -95,6 +109,9 @@ def launch(
     bench_trust.require_curve(acceptance.min_efficiency, request)
     known = bench_trust.baseline_of(acceptance.baseline, runs, compared=comparison.compare is not None)
     session = bench_run.session_of(where, fanout, runs, accept_new_host_keys=accept_new_host_keys)
+    if container is not None:
+        settings = session.inventory.nodes[0].container.model_copy(update={"image": container})
+        request = replace(request, program=replace(program, container=settings))
     request = bench_run.with_launcher(session, request)
     if planned.dry_run:
         raise typer.Exit(bench_dry_run.run(session, (request,), variants, as_json=as_json))
@@ -108,3 +125,21 @@ def launch(
     doubted = any(one.result.status is not BenchStatus.OK for one in all_ended) and not where.containers
     way = next_command.way(where.inventory, where.limit, runs=runs) if doubted else None
     raise typer.Exit(bench_ending.finish(all_ended, reports, way))
+
+
+def _by_slurm(request: Request, image: str, *, containers: bool) -> Request:
+    """Return the request with srun, which alone can start ranks in an image; raise UsageError for what excludes it."""
+    from clusterctl.errors import UsageError
+
+    cli.require_image(image, "--container")
+    if containers:
+        raise UsageError(
+            "--container and --containers cannot be combined",
+            hint="--container starts ranks in an image by Slurm; --containers uses those of clusterctl up",
+        )
+    if request.launcher not in (None, "srun"):
+        raise UsageError(
+            f"--container needs the launcher srun, not {request.launcher}",
+            hint="leave out --launcher, or start containers with clusterctl up and use --containers",
+        )
+    return replace(request, launcher="srun")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from clusterctl.artifacts import pyxis
 from clusterctl.artifacts.words import check, variable
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory import nodeset
@@ -53,8 +54,20 @@ class Srun:
                 env={name: None if name in commas else value for name, value in env.items()},
                 # Slurm's time limit only backs up clusterctl's deadline.
                 time_limit_minutes=None if plan.by_hand else math.ceil(plan.timeout_s / 60) + 2,
+                options=_in_image(plan, env),
             ),
         )
+
+
+def _in_image(plan: LaunchPlan, env: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Return the options that start ranks in the image, which gets the launch directory beside its volumes."""
+    if plan.container is None:
+        return ()
+    volumes = plan.container.volumes
+    if not plan.by_hand:
+        volumes = (*volumes, f"{plan.directory}:{plan.directory}")
+    names = (*env, *(name for name, _ in plan.secrets))
+    return tuple(pyxis.options(plan.container.model_copy(update={"volumes": volumes}), names))
 
 
 def srun_argv(
@@ -65,13 +78,15 @@ def srun_argv(
     node_list: Sequence[tuple[str, int]] = (),
     env: Mapping[str, str | None] | None = None,
     time_limit_minutes: int | None = None,
+    options: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the words that start ``np`` tasks of ``program`` on Slurm's nodes, inside an allocation or outside.
 
     The file in SLURM_HOSTFILE has the node of each task, one per line (srun(1), ``arbitrary``). With ``node_list``,
     (Slurm's name, tasks), Slurm places the same number of tasks on each of these nodes instead. ``--export`` passes
     variables to the tasks: with their value, or, for the value None, from srun's own environment. PMI is not used: the
-    rendezvous is MASTER_ADDR or CCORE_ROOT_ADDR. Every line of output begins with the task's number. Raise
+    rendezvous is MASTER_ADDR or CCORE_ROOT_ADDR. ``options``
+    are those of plugins. Every line of output begins with the task's number. Raise
     ArtifactError for values that ``--export`` cannot hold.
     """
     check(np, program, ())
@@ -83,7 +98,7 @@ def srun_argv(
         argv += ["--time", str(time_limit_minutes)]
     if env:
         argv += ["--export", ",".join(("ALL", *(_exported(name, value) for name, value in env.items())))]
-    return (*argv, *program)
+    return (*argv, *options, *program)
 
 
 def _placed(node_list: Sequence[tuple[str, int]]) -> tuple[str, ...]:
