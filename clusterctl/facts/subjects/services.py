@@ -31,6 +31,7 @@ UNITS = (
         "clusterctl-acs.service",
         "nvidia-acs-disable.service",
         "clusterctl-cpu-governor.service",
+        "rdma-service.service",
     ),
 )
 _PROPERTIES = ("Id", "LoadState", "ActiveState", "UnitFileState", "LimitMEMLOCK")

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 NAME = "cluster-file"
 TITLE = "The cluster file has the content of the inventory"
-READS = frozenset({"configuration"})
+READS = frozenset({"configuration", "services"})
 ABOUT = About(
-    checks="the file for topology-aware libraries has the content that the inventory sets",
+    checks=(
+        "the file for topology-aware libraries has the content that the inventory sets; "
+        "the provider's rdma-service runs where it is installed"
+    ),
     why=(
         "without the file, or with that of another cluster, a library such as ACCL does not use its "
         "topology-aware algorithms, and reports no error"
@@ -31,6 +34,24 @@ ABOUT = About(
     undo="restores the former file, or removes the new one",
     settings=("requirements.cluster_file",),
 )
+
+
+_SERVICE = "rdma-service.service"
+_RUNNING = ("active", "reloading")
+
+
+def _service(facts: NodeFacts, path: str, *, writes: bool) -> tuple[str, ...]:
+    """Return a warning if the provider's service, which keeps the file, does not run, or would undo what we write."""
+    unit = facts.services.unit(_SERVICE)
+    if unit is None:
+        return ()
+    if unit.active not in _RUNNING:
+        return (
+            f"{_SERVICE} is {unit.active}, so {path} may be out of date: journalctl -u rdma-service shows why",
+        )
+    if writes:
+        return (f"{_SERVICE} runs and keeps {path} itself: leave `cluster_file` out of the inventory",)
+    return ()
 
 
 def _sum(facts: NodeFacts, path: str) -> str | None:
@@ -81,19 +102,30 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     reading = facts.rdma_files
     if _unread(facts):
         if settings.content is None:
-            return Decision(NAME, Status.NOT_APPLICABLE, "the inventory sets no content for it")
+            return Decision(
+                NAME,
+                Status.NOT_APPLICABLE,
+                "the inventory sets no content for it",
+                warnings=_service(facts, settings.path, writes=False),
+            )
         return Decision(NAME, Status.UNKNOWN, because(f"the SHA-256 of {settings.path}", reading))
     found = _sum(facts, settings.path)
     evidence: dict[str, Json] = {"path": settings.path, "sha256": found}
     if settings.content is None:
-        warnings = _unlike(found, settings.path, fleet)
+        warnings = (
+            *_unlike(found, settings.path, fleet),
+            *_service(facts, settings.path, writes=False),
+        )
         return Decision(
             NAME, Status.NOT_APPLICABLE, "the inventory sets no content for it", evidence, warnings
         )
     wanted = hashlib.sha256(settings.content.encode()).hexdigest()
     evidence["wanted"] = wanted
     if found == wanted:
-        return Decision(NAME, Status.MET, f"{settings.path} has the content of the inventory", evidence)
+        warnings = _service(facts, settings.path, writes=False)
+        return Decision(
+            NAME, Status.MET, f"{settings.path} has the content of the inventory", evidence, warnings
+        )
     reason = f"{settings.path} " + (
         "does not exist" if found is None else "has other content than the inventory"
     )
@@ -103,4 +135,5 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     if stray:
         reason += f" (found that content in {some(stray)})"
     step = WriteFile(f"Write {settings.path}", settings.path, settings.content)
-    return Decision(NAME, Status.UNMET, reason, evidence, steps=(step,))
+    warnings = _service(facts, settings.path, writes=True)
+    return Decision(NAME, Status.UNMET, reason, evidence, warnings, steps=(step,))
