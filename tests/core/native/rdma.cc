@@ -93,6 +93,8 @@ namespace {
 
 const std::string kOwn = "rank 0 (host near, pid 5)";
 const std::string kPeer = "rank 3 (host far, pid 7)";
+// For a loaded machine.
+constexpr int64_t kPatienceMs = 300000;
 constexpr size_t kFirstRing = 16 * 1024;
 constexpr size_t kMostRing = 512 * 1024;
 
@@ -465,7 +467,9 @@ void registered_memory_is_not_copied() {
   VerbsFaults faults;
   faults.delayed = true;
   const Faulty faulty(faults);
-  run_ranks(2, layout_named("tcp"), [&](int rank, cc_comm* comm) {
+  Layout layout = layout_named("tcp");
+  layout.timeout_ms = kPatienceMs;
+  run_ranks(2, layout, [&](int rank, cc_comm* comm) {
     void* memory = nullptr;
     cc_mem_handle handle = 0;
     const auto done = [](cc_result result) { EXPECT(result == CC_SUCCESS, cc_last_error(nullptr)); };
@@ -567,13 +571,21 @@ void rdma_64() {
   constexpr int kRanks = 64;
   constexpr size_t kBlock = 32 * 1024;
   constexpr long kLimit = 64L << 20;
-  Layout layout;
-  layout.node_id = [](int rank) { return std::to_string(rank / 8); };
-  layout.timeout_ms = 300000;
   control().most_pinned();
   Meeting meeting(kRanks);
   long pinned = 0;
-  run_ranks(kRanks, layout, [&](int rank, cc_comm* comm) {
+  cc_unique_id id;
+  EXPECT(cc_get_unique_id(&id) == CC_SUCCESS, cc_last_error(nullptr));
+  run_threads(kRanks, [&](int rank) {
+    const std::string node = std::to_string(rank / 8);
+    cc_config config{};
+    config.size = sizeof config;
+    config.timeout_ms = kPatienceMs;
+    config.init_timeout_ms = kPatienceMs;
+    config.node_id = node.c_str();
+    cc_comm* comm = nullptr;
+    EXPECT(cc_comm_init_rank(&comm, kRanks, &id, rank, &config) == CC_SUCCESS, "rank ", rank, ": ",
+           cc_last_error(nullptr));
     EXPECT(transport_of(comm, (rank + 8) % kRanks) == "rdma", transport_of(comm, (rank + 8) % kRanks));
     const auto report = [&](const char* when, long most) {
       meeting.wait();
@@ -590,6 +602,7 @@ void rdma_64() {
     EXPECT(cc_all_to_all(send.data(), recv.data(), kBlock, CC_UINT8, comm, nullptr) == CC_SUCCESS, last_error(comm));
     for (size_t i = 0; i < recv.size(); ++i) EXPECT(recv[i] == i / kBlock, "byte ", i);
     report("after all_to_all", kLimit);
+    EXPECT(cc_comm_destroy(comm) == CC_SUCCESS, cc_last_error(nullptr));
   });
   EXPECT(control().registered() == 0 && control().queue_pairs() == 0, "something is left");
   unsetenv("CCORE_IBVERBS_LIBRARY");

@@ -214,6 +214,10 @@ int post_send(ibv::Qp* qp, ibv::SendWr* work, ibv::SendWr** bad) {
     }
     pair->delayed.push_back(std::move(delayed));
     ++delayed_works;
+    // A thread that has armed a queue may sleep, and then only this one can make the device go on.
+    const auto peer = pairs.find(pair->peer);
+    const bool awaited = peer != pairs.end() && static_cast<Completions*>(peer->second->recv_cq)->armed;
+    if (awaited || static_cast<Completions*>(pair->send_cq)->armed) go_on(true);
   }
   return 0;
 }
