@@ -78,7 +78,9 @@ def test_a_link_without_data_joins_last():
 
 
 def test_the_newest_run_with_these_nodes_counts_and_slow_ones_are_last(tmp_path):
-    keep(tmp_path, rates(DEALT, near=12.0, far=25.0))
+    older = keep(tmp_path, rates(DEALT, near=12.0, far=25.0))
+    # Ids name the second of the start, so that runs of one second have no order.
+    (tmp_path / older).rename(tmp_path / f"20200101T000000Z{older[16:]}")
     newest = keep(tmp_path, rates(DEALT), "gpu1")
     keep(tmp_path, rates(["other1", "other2"]))
     RunDir.create("locate", tmp_path).file("results").write_text("{")  # damaged
