@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterctl.cli import console
+from clusterctl.cli.image import asking
 from clusterctl.cli.options import (
     AcceptHostKeysOption,
     FanoutOption,
@@ -14,7 +15,6 @@ from clusterctl.cli.options import (
     JsonOption,
     LimitOption,
 )
-from clusterctl.cli.terminal import interrupt
 from clusterctl.report.text.table import columns
 
 if TYPE_CHECKING:
@@ -44,11 +44,7 @@ def prove(
     9: no docker engine answers.
     """
     from clusterctl.cli.session import open_session, say_failures
-    from clusterctl.cli.terminal.progress import Progress, share
-    from clusterctl.errors import ImageError, NodeConnectionError
     from clusterctl.images import prove as proving
-    from clusterctl.transport.base import FailureKind
-    from clusterctl.transport.fanout import fan_out
 
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
 
@@ -56,17 +52,7 @@ def prove(
         slots = node.slots or node.gpus or 1
         return proving.ask(node, transport, library=library, slots=slots, timeout_s=session.command_timeout_s)
 
-    nodes = session.inventory.nodes
-    with interrupt.changes_nothing(), Progress("Inspecting containers", len(nodes), "nodes") as progress:
-        answers = fan_out(
-            nodes,
-            session.connected(),
-            work,
-            fanout=session.fanout,
-            on_start=lambda node: progress.start(node.name),
-            on_done=lambda node, _: progress.advance(node.name),
-        )
-        progress.done = f"Inspected containers on {share(len(answers.values_by_node), len(nodes), 'node')}"
+    answers = asking.ask(session, work, "Inspecting containers", "Inspected containers on")
     against = proving.judge(answers)
     if json:
         console.emit_json(_document(answers, against))
@@ -76,10 +62,7 @@ def prove(
         say_failures(answers.failures)
         for line in against:
             console.error(line)
-    if not answers.values_by_node:
-        # A node is reachable if only its docker engine does not answer.
-        reached = any(failure.kind is FailureKind.ERROR for failure in answers.failures.values())
-        raise typer.Exit(ImageError.exit_code if reached else NodeConnectionError.exit_code)
+    asking.require_an_answer(answers)
     if against or answers.failures:
         raise typer.Exit(1)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterctl.cli import console
+from clusterctl.cli.image import asking
 from clusterctl.cli.options import (
     AcceptHostKeysOption,
     FanoutOption,
@@ -14,7 +15,6 @@ from clusterctl.cli.options import (
     JsonOption,
     LimitOption,
 )
-from clusterctl.cli.terminal import interrupt
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -45,18 +45,15 @@ def show(
     9: no docker engine answers, or none has the image.
     """
     from clusterctl.cli.session import open_session, say_failures
-    from clusterctl.cli.terminal.progress import Progress, share
     from clusterctl.documents.image import ImageShow
     from clusterctl.documents.kinds import Compatibility
     from clusterctl.documents.words import Success
-    from clusterctl.errors import ImageError, NodeConnectionError
+    from clusterctl.errors import ImageError
     from clusterctl.facts.gather import gather
     from clusterctl.images import inside
     from clusterctl.images.on_node import open_engine
     from clusterctl.report.text import of_view
     from clusterctl.report.view import View
-    from clusterctl.transport.base import FailureKind
-    from clusterctl.transport.fanout import fan_out
     from clusterctl.trust import versions
     from clusterctl.views import versions as versions_view
 
@@ -76,16 +73,7 @@ def show(
         inner = inside.facts_of(engine, node, names[node.name] or "", versions.READS, timeout_s)
         return gather(transport, node, timeout_s, subjects=versions.READS, sudo=False), inner
 
-    with interrupt.changes_nothing(), Progress("Reading versions", len(nodes), "nodes") as progress:
-        answers = fan_out(
-            nodes,
-            session.connected(),
-            work,
-            fanout=session.fanout,
-            on_start=lambda node: progress.start(node.name),
-            on_done=lambda node, _: progress.advance(node.name),
-        )
-        progress.done = f"Read versions of {share(len(answers.values_by_node), len(nodes), 'node')}"
+    answers = asking.ask(session, work, "Reading versions", "Read versions of")
     both = answers.values_by_node
     found = versions.side_by_side(
         {name: host for name, (host, _) in both.items()}, {name: inner for name, (_, inner) in both.items()}
@@ -104,9 +92,6 @@ def show(
         if both:
             console.data(of_view.lines(View("", (versions_view.block(found),)), console.width()))
         say_failures(answers.failures)
-    if not both:
-        # A node is reachable if only its docker engine does not answer.
-        reached = any(failure.kind is FailureKind.ERROR for failure in answers.failures.values())
-        raise typer.Exit(ImageError.exit_code if reached else NodeConnectionError.exit_code)
+    asking.require_an_answer(answers)
     if misfits or answers.failures:
         raise typer.Exit(1)
