@@ -168,8 +168,8 @@ def side_by_side(
     where = "host" if images is None else "image"
     found = grouped(
         (finding, name)
-        for name in sorted(ranks)
-        for finding in _findings(ranks[name], hosts.get(name), where)
+        for name, facts in ranks.items()
+        for finding in _findings(facts, hosts.get(name), where)
     )
     return SoftwareVersions(
         tuple(rows),
@@ -186,7 +186,7 @@ def _of_host(read: Callable[[NodeFacts], str | None], host: NodeFacts | None, ra
 
 
 def _on_nodes(versions: Mapping[str, str | None]) -> tuple[VersionOnNodes, ...]:
-    found = grouped((versions[name], name) for name in sorted(versions))
+    found = grouped((version, name) for name, version in versions.items())
     return tuple(VersionOnNodes(version, tuple(names)) for version, names in found.items())
 
 
