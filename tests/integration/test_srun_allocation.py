@@ -31,7 +31,7 @@ def slurm(tier_unavailable, tmp_path_factory):
 
 @pytest.fixture
 def in_allocation(slurm, clusterctl, sshd_farm, tmp_path):
-    """Run a command of clusterctl in an allocation of both nodes, of which the first is this machine."""
+    """Run a command of clusterctl in an allocation of both nodes; the first is this machine."""
     cluster, _ = slurm
 
     def run(command, *arguments, **settings):

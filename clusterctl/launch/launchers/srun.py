@@ -85,9 +85,8 @@ def srun_argv(
     The file in SLURM_HOSTFILE has the node of each task, one per line (srun(1), ``arbitrary``). With ``node_list``,
     (Slurm's name, tasks), Slurm places the same number of tasks on each of these nodes instead. ``--export`` passes
     variables to the tasks: with their value, or, for the value None, from srun's own environment. PMI is not used: the
-    rendezvous is MASTER_ADDR or CCORE_ROOT_ADDR. ``options``
-    are those of plugins. Every line of output begins with the task's number. Raise
-    ArtifactError for values that ``--export`` cannot hold.
+    rendezvous is MASTER_ADDR or CCORE_ROOT_ADDR. ``options`` are those of plugins. Every line of output begins with the
+    task's number. Raise ArtifactError for values that ``--export`` cannot hold.
     """
     check(np, program, ())
     if nodes < 1:

@@ -39,8 +39,8 @@ void parse_forced(const std::string& setting, const std::string& text, Overrides
 // that takes least, as was measured, else by the model.
 Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& overrides, const CostModel& model);
 
-// What 2d runs between the nodes for an all_reduce of as many bytes: the choice of the ranks of one rail, of which each node
-// has one, and which share the network with the other rails.
+// What 2d runs between the nodes for an all_reduce of as many bytes: the choice of the ranks of one rail. Each node has one
+// rank of the rail, and the rails share the network.
 Algorithm choose_between(size_t bytes, const Shape& shape, const Overrides& overrides, const CostModel& model);
 
 // The last choices of one chooser, since programs call the same sizes again and again, and a small operation takes hardly
