@@ -40,7 +40,7 @@ COLUMNS = (
     *("samples_per_s", "samples_per_s_per_rank", "efficiency", "key"),
     *("in_place_time_us", "in_place_algbw_gbps", "in_place_busbw_gbps", "avg_busbw_gbps"),
     *("variant", "efficiency_between_nodes", "loss_first", "loss", "ratio", "calls_us"),
-    *("joules_per_gb", "joules_per_step", "wall_s"),
+    *("joules_per_gb", "joules_per_step", "wall_s", "word"),
 )
 """The columns of the lines, for CSV."""
 Form = Literal["csv", "junit", "prometheus"]
@@ -60,6 +60,8 @@ _METRICS = {
     "clusterctl_bench_loss": "Loss of the last step of a training, the mean of all ranks.",
     "clusterctl_bench_energy_per_byte_joules": "Energy of all GPUs per byte of the messages of a collective's sweep.",
     "clusterctl_bench_energy_per_step_joules": "Energy of all GPUs per step of a training.",
+    "clusterctl_bench_speed_ratio": "Speed relative to the variant `against`; above 1 is faster.",
+    "clusterctl_bench_comparison": "1 for the word that the repeats allow: faster, slower, within noise, undecided.",
     "clusterctl_bench_wall_seconds": "Time from the start of the launcher of a user's program to its end.",
 }
 MPS_COMMANDS = (
@@ -347,10 +349,25 @@ def _cases(record: Record) -> Iterator[Case]:
     for name, best, result in _parts(record):
         case = f"{summary.benchmark}, {name or 'no library'}, {ranks}"
         if summary.status == "ok":
-            told = f"best: {best} on {hardware}"
-            yield Case(case, told="\n".join([told, *_energy(result).lines]))
+            told = [f"best: {best} on {hardware}", *_energy(result).lines, *_ratios(record.result, result)]
+            yield Case(case, told="\n".join(told))
         else:
-            yield Case(case, CaseEnd.FAILURE, summary.status, message)
+            told = [*_ratios(record.result, result)]
+            yield Case(case, CaseEnd.FAILURE, summary.status, message, "\n".join(told))
+
+
+def _ratios(whole: BenchResult, part: BenchResult) -> Iterator[str]:
+    """Yield how a variant compares with the first one: in a sentence, and at each size or number of ranks."""
+    if len(whole.variants) < 2 or part.variants[0].name == whole.variants[0].name:
+        return
+    own = part.variants[0]
+    yield bench_sentence.against(own, whole.variants[0])
+    figures: list[VariantRow | VariantPoint] = [*own.rows, *own.points]
+    for one in figures:
+        if one.ratio is not None:
+            at = size(one.size_bytes) if isinstance(one, VariantRow) else counted(one.np, "rank")
+            word = f", {one.word.value}" if one.word else ""
+            yield f"{at}: {one.ratio:.3f} times the speed{word}"
 
 
 def _parts(record: Record) -> Iterator[tuple[str | None, str, BenchResult]]:
@@ -409,6 +426,7 @@ def _figures_of(
         yield "busbw_bytes_per_second", here, None if busbw is None else busbw.median * 1e9
         yield "time_seconds", here, row.time_us.median / 1e6
         yield "calls_seconds", here, None if row.calls_us is None else row.calls_us.median / 1e6
+        yield from _monitored_ratio(record.result, one, row, here)
     if one.rows and (spent := _joules(one, "GB")):
         yield "energy_per_byte_joules", labels, spent / 1e9
     for point in one.points:
@@ -419,9 +437,22 @@ def _figures_of(
         yield "efficiency_ratio", here, point.efficiency
         yield "efficiency_between_nodes_ratio", here, point.efficiency_between_nodes
         yield "loss", here, point.loss
+        yield from _monitored_ratio(record.result, one, point, here)
     for wall in one.walls or ():
         of_wall = one.keys.get(str(wall.np)) or {"np": str(wall.np), "nodes": str(wall.nodes)}
         yield "wall_seconds", {**_labels(record, of_wall), **own}, wall.seconds.median
+
+
+def _monitored_ratio(
+    result: BenchResult, one: VariantResult, figure: VariantRow | VariantPoint, labels: Mapping[str, object]
+) -> Iterator[tuple[str, Mapping[str, object], float | None]]:
+    """Yield the ratio of a figure to that of the first variant, and its word; nothing for the first variant."""
+    if one is result.variants[0]:
+        return
+    here = {**labels, "against": result.variants[0].name}
+    yield "speed_ratio", here, figure.ratio
+    if figure.word:
+        yield "comparison", {**here, "word": figure.word.value}, 1
 
 
 def _joules(one: VariantResult, per: Literal["GB", "step"], np: int | None = None) -> float | None:
@@ -486,6 +517,8 @@ def _point(point: VariantPoint) -> dict[str, object]:
     }
 
 
-def _ratio(result: BenchResult, one: VariantRow | VariantPoint) -> dict[str, float | None]:
-    """Return the speed relative to the first variant; nothing if the run has no other one."""
-    return {"ratio": one.ratio} if len(result.variants) > 1 else {}
+def _ratio(result: BenchResult, one: VariantRow | VariantPoint) -> dict[str, object]:
+    """Return the speed relative to the first variant and its word; nothing if the run has no other one."""
+    if len(result.variants) < 2:
+        return {}
+    return {"ratio": one.ratio, "word": one.word.value if one.word else None}

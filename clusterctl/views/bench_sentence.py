@@ -39,7 +39,7 @@ def sentence(record: Record) -> str:
         return "; ".join(filter(None, _program(record)))
     compared = len(result.variants) > 1 and result.status is BenchStatus.OK and finer != words.TURNS
     if compared and result.proof.min_efficiency is None:
-        return "; ".join(_against(one, result.variants[0]) for one in result.variants[1:])
+        return "; ".join(against(one, result.variants[0]) for one in result.variants[1:])
     return f"{words.with_finer(word, finer)}: {'; '.join(filter(None, _parts(record, word, finer)))}"
 
 
@@ -241,7 +241,7 @@ def _unjudged(proof: Proof, otherwise: str) -> str:
     return f"not judged: {otherwise or 'no baseline; '}{record}"
 
 
-def _against(one: VariantResult, first: VariantResult) -> str:
+def against(one: VariantResult, first: VariantResult) -> str:
     """Return how a variant compares with the first one."""
     if one.proof.refused:
         return f"{one.name}: {one.proof.refused}"

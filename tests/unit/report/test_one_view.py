@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from clusterctl.results.record import Record, from_document
 from clusterctl.rundir import RunDir
 
 OFF = (0.9, 1.0, 1.3)
+WORDS = ("faster", "undecided", "within noise")
 Place = tuple[str, str]
 """A variant, and a size in bytes or a number of ranks."""
 
@@ -31,9 +33,9 @@ def repeated(run: str) -> Record:
         rows = [
             bench_documents.row(
                 size, tuple(time * by * off for off in OFF), tuple(size / time / by / off / 1e3 for off in OFF),
-                ratio=1 / by, noise=0.05, word=None if name == "nccl" else "faster",
+                ratio=1 / by, noise=0.05, word=None if name == "nccl" else word,
             )
-            for size, time in sizes
+            for (size, time), word in zip(sizes, WORDS, strict=True)
         ]  # fmt: skip
         joules = bench_documents.spread(*(0.8125 * by * off for off in OFF))
         spent = [{"np": 4, "per": "GB", "joules": joules, "reason": None}]
@@ -41,10 +43,28 @@ def repeated(run: str) -> Record:
     return from_document(bench_documents.document(run, *variants))
 
 
+def compared_training(run: str) -> Record:
+    """Return a training of two variants with three repeats each on one, two and four ranks."""
+    variants = []
+    for name, by in (("plain", 1.0), ("packed", 0.75)):
+        points = [
+            bench_documents.point(
+                np, tuple(100.0 * np * by * off for off in OFF), efficiency=None if np == 1 else 0.875,
+                ratio=by, noise=0.05, word=None if name == "plain" else word,
+            )
+            for np, word in zip((1, 2, 4), ("slower", *WORDS[1:]), strict=True)
+        ]  # fmt: skip
+        steps = ((np, bench_documents.spread(*(2.0 * np / by * off for off in OFF))) for np in (1, 2, 4))
+        spent = [{"np": np, "per": "step", "joules": joules, "reason": None} for np, joules in steps]
+        variants.append(bench_documents.variant(name, points=points, repeats=3, energy=spent))
+    return from_document(bench_documents.document(run, *variants, benchmark="resnet50"))
+
+
 RECORDS = {
     "a sweep": lambda run: collective(run=run),
     "a training": lambda run: slow_rank_training(run=run, joules=105),
     "repeated variants": repeated,
+    "a compared training": compared_training,
 }
 
 
@@ -160,6 +180,52 @@ def test_every_form_shows_the_same_energy(
         for sample in (family.samples if "energy" in family.name else ())
     ]
     assert sorted(monitored) == pytest.approx(sorted(found.values()))
-    assert (
-        len(found) == {"all_reduce": 2 * (record.result.repeats > 1), "resnet50": 4}[record.result.benchmark]
-    )
+    variants = len(record.result.variants)
+    wanted = {"all_reduce": {1: 0, 2: 2}, "resnet50": {1: 4, 2: 6}}
+    assert len(found) == wanted[record.result.benchmark][variants]
+
+
+def comparisons(record: Record) -> dict[str, tuple[float, str]]:
+    """Return the ratio and the word of the second variant at each size or number of ranks, as CSV has them."""
+    others = [one.name for one in record.result.variants[1:]]
+    return {
+        line["size_bytes"] or line["np"]: (float(line["ratio"]), line["word"])
+        for line in lines(record)
+        if line["variant"] in others
+    }
+
+
+def test_every_form_has_the_ratio_and_the_word_of_each_comparison(
+    shown: tuple[Record, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, runs = shown
+    found = comparisons(record)
+    assert len(found) == (3 if len(record.result.variants) > 1 else 0)
+    listing.show(record.summary.run, runs=runs)
+    printed, junit = capsys.readouterr().out.splitlines(), bench_views.junit(record)
+    page = bench_views.page(record)
+    rows = list(table_of_page(page))
+    for at, (ratio, word) in found.items():
+        assert any({f"{ratio:.3f}"} <= set(line.split()) and line.rstrip().endswith(word) for line in printed)
+        assert any({at, f"{ratio:.3f}", word} <= {re.sub("<.*?>", "", cell) for cell in row} for row in rows)
+        assert re.search(f": {ratio:.3f} times the speed, {word}(\n|</)", junit)
+    sentence = bench_views.view(record).sentence
+    assert all(sentence in html.unescape(text) for text in (page, junit) if found)
+    monitored: dict[str, list[object]] = {}
+    for family in text_string_to_metric_families(bench_views.prometheus(record)):
+        for sample in family.samples:
+            at = sample.labels.get("size_bytes") or sample.labels["np"]
+            if family.name == "clusterctl_bench_speed_ratio":
+                monitored.setdefault(at, []).insert(0, sample.value)
+            elif family.name == "clusterctl_bench_comparison":
+                assert (sample.value, sample.labels["against"]) == (1, record.result.variants[0].name)
+                monitored.setdefault(at, []).append(sample.labels["word"])
+    assert {at: tuple(one) for at, one in monitored.items()} == found
+
+
+def test_junit_of_a_comparison_below_its_baseline_has_the_ratios() -> None:
+    whole = repeated("20260101T000000Z-bench-0001").document
+    record = from_document({**whole, "status": "below-baseline"})
+    junit = bench_views.junit(record)
+    assert junit.count("<failure") == 2
+    assert "1 MiB: 1.250 times the speed, undecided" in junit
