@@ -112,10 +112,16 @@ core-by-file: $(VENV)/.dev ## collective_core compiled file by file, warnings be
 core-torch-suite: dev ## All of torch's own tests of a backend, on gloo and on ccore, compared (3 minutes)
 	$(BIN)/python tests/core/programs/torch_suite_compare.py
 
-core-horovod: dev ## Horovod's own tests for PyTorch at 2 and 3 ranks, from a checkout: HOROVOD=../horovod (2 minutes)
+# torchvision 0.16 is the newest that a torch for CPUs can import from PyPI's builds, which are for CUDA.
+core-horovod: dev ## Horovod's own tests and synthetic benchmark at 2, 3 and 4 ranks, from a checkout: HOROVOD=../horovod (6 minutes)
 	$(PIP) install cloudpickle mock
-	@for ranks in 2 3; do \
-	  mpirun --allow-run-as-root --oversubscribe -np $$ranks $(BIN)/python tests/core/programs/horovod_suite.py $(HOROVOD) -q || exit 1; \
+	$(PIP) install --no-deps --upgrade --target build/torchvision torchvision==0.16.2 pillow
+	@for ranks in 2 3 4; do \
+	  start="mpirun --allow-run-as-root --oversubscribe -np $$ranks $(BIN)/python"; \
+	  $$start tests/core/programs/horovod_suite.py $(HOROVOD) -q || exit 1; \
+	  PYTHONPATH=$(CURDIR)/build/torchvision $$start -m collective_core.run \
+	    $(HOROVOD)/examples/pytorch/pytorch_synthetic_benchmark.py --model resnet18 --batch-size 2 \
+	    --num-warmup-batches 1 --num-batches-per-iter 2 --num-iters 3 || exit 1; \
 	done
 
 # Each release is a CUDA build of 3 GB from PyPI, in a venv that is removed again. Some: make core-torch-matrix RELEASES="2.4.1 2.5.1"
