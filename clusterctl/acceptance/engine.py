@@ -126,7 +126,8 @@ class AcceptEngine:
                 escalate=self._settings.escalate, subjects=SUBJECTS_READ,
                 values=readiness.values(node, self._settings.known_hosts, "all_reduce_perf"),
             )  # fmt: skip
-            found = transport.run(("sh",), stdin=survey.script(tools), timeout_s=_SHORT_S)
+            looking = survey.script(tools, node.requirements.shared_dir.path)
+            found = transport.run(("sh",), stdin=looking, timeout_s=_SHORT_S)
             leftovers.claim(transport, self._directory, self._controller)
             with understanding(node.name, "what it has"):
                 programs = survey.parse(found.text)

@@ -52,9 +52,7 @@ _GRACE_S = 2.0
 _RECONNECTS = 3
 _RECONNECT_S = 5.0
 # The directory is removed when the command ends, fails, or is ended at its deadline.
-_IN_DIRECTORY = (
-    survey.SET_PATH
-    + """\
+_IN_DIRECTORY = """\
 d=$1; shift
 rm -rf -- "$d"
 mkdir -m 700 -- "$d" && cd -- "$d" || exit 125
@@ -62,7 +60,6 @@ trap 'cd /; rm -rf -- "$d"' EXIT
 trap 'exit 143' HUP INT TERM
 "$@"
 """
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +198,9 @@ class NodeRows:
 
     def _run(self, row: str, command: RowCommand, deadline_s: float, *, as_root: bool) -> Completed:
         directory = self._ready.directory_of(row)
+        path = survey.set_path(self._ready.node.requirements.shared_dir.path)
         return self._transport.run(
-            ("sh", "-c", _IN_DIRECTORY, "sh", directory, *command.argv),
+            ("sh", "-c", path + _IN_DIRECTORY, "sh", directory, *command.argv),
             stdin=command.stdin,
             timeout_s=deadline_s,
             as_root=as_root,

@@ -7,15 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from clusterctl.acceptance.model import RowTool
-from clusterctl.facts.subjects.mpi import NCCL_TESTS
+from clusterctl.facts.subjects.mpi import OWN_FOLDER
 from clusterctl.text.foreign import lines
 
 _VERSION_CHARACTERS = 80
-SET_PATH = f"PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{NCCL_TESTS}/build\n"
-"""Search programs where logins may not, and nccl-tests where bootstrap builds it."""
-_LOOK = (
-    SET_PATH
-    + """\
+_LOOK = """\
 t() { if command -v timeout >/dev/null 2>&1; then timeout -s KILL 20 "$@"; else "$@"; fi; }
 look() {
   p=$(command -v "$1" 2>/dev/null) || return 0
@@ -25,7 +21,6 @@ look() {
 }
 printf 'boot\\t%s\\n' "$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)"
 """
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +44,19 @@ class Survey:
         return "; ".join(found)
 
 
-def script(tools: Iterable[RowTool]) -> bytes:
+def set_path(shared: str | None) -> str:
+    """Return a line of sh to search programs where logins may not, and nccl-tests where bootstrap builds it.
+
+    ``shared``: the directory that the nodes share, if the inventory sets one.
+    """
+    nccl_tests = shlex.quote(f"{shared or OWN_FOLDER}/nccl-tests/build")
+    return f"PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{nccl_tests}\n"
+
+
+def script(tools: Iterable[RowTool], shared: str | None = None) -> bytes:
     """Return sh text that prints the boot's id, and a line for each program that the node has."""
     calls = (f"look {shlex.join((one.program, *one.version))}\n" for one in dict.fromkeys(tools))
-    return (_LOOK + "".join(calls) + "exit 0\n").encode()
+    return (set_path(shared) + _LOOK + "".join(calls) + "exit 0\n").encode()
 
 
 def parse(text: str) -> Survey:

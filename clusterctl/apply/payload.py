@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from clusterctl.errors import PlanError
 from clusterctl.text import user_files
 
-LIMIT_BYTES = 32 * 1024 * 1024
+LIMIT_BYTES = 64 * 1024 * 1024
 """A tree is part of the runner's script, which the node's shell holds in memory."""
 EPOCH = 1_000_000_000
 """The modification time of all files, in seconds since the epoch: no source looks newer than another to ``make``."""

@@ -134,7 +134,8 @@ def settings_read(node: Node, subjects: frozenset[str] | None) -> dict[str, str]
     """Return the node's settings that the fragments of these subjects read; a command may override them."""
     # On this machine clusterctl's own Python is known to have what clusterctl was installed with.
     python = node.python or (sys.executable if node.connection == "local" else "")
-    settings = {"MPIRUN": node.mpirun or "", "PYTHON": python}
+    shared = node.requirements.shared_dir.path or ""
+    settings = {"MPIRUN": node.mpirun or "", "PYTHON": python, "SHARED": shared}
     read = {name for fragment in fragments(subjects) for name in fragment.variables}
     return {name: value for name, value in settings.items() if name in read}
 

@@ -163,13 +163,21 @@ class TimeSyncSettings(Model):
 
 
 class MpiSettings(Model):
-    """Whether the nodes must have MPI, and the source of nccl-tests."""
+    """Whether the nodes must have MPI, and the MPICH, NCCL and nccl-tests to put on them.
+
+    With ``shared_dir``, one node puts them into that directory for all nodes; otherwise each node has them in /opt."""
 
     require: bool | None = None
-    """True: each node must have Open MPI with its headers; false: only if ``nccl_tests`` is set; unset: with several
-    nodes, each must have the MPI that the inventory's ``launcher`` needs."""
+    """True: each node must have Open MPI with its headers; false: only if another setting here is set; unset: with
+    several nodes, each must have the MPI that the inventory's ``launcher`` needs."""
+    mpich: FilePath | None = None
+    """Directory or tarball on this machine with MPICH as installed (bin, include, lib), to use instead of Open MPI.
+
+    It must not depend on its own path, as the files of the Python package ``mpich`` do not."""
+    nccl: FilePath | None = None
+    """Directory or tarball on this machine with the source of NCCL, which is built for nccl-tests."""
     nccl_tests: FilePath | None = None
-    """Directory or tarball on this machine with the source of nccl-tests, which is built on each node with GPUs."""
+    """Directory or tarball on this machine with the source of nccl-tests, which is built with the MPI."""
 
 
 class PythonSettings(Model):

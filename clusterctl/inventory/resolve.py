@@ -25,6 +25,8 @@ MAX_SETTINGS = 1 << 21
 MAX_CLUSTER_FILE_BYTES = 1 << 20
 _PATHS = (
     ("peermem", "source", "directory or tarball"),
+    ("mpi", "mpich", "directory or tarball"),
+    ("mpi", "nccl", "directory or tarball"),
     ("mpi", "nccl_tests", "directory or tarball"),
     ("packages", "folder", "directory"),
     ("cluster_file", "source", "file"),

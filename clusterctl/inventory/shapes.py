@@ -42,6 +42,8 @@ _SHAPES = {
     "sysctls": "the name of a network setting, such as net.core.rmem_max",
     "cluster_file.path": "a file in the directory /etc/sysconfig/rdma, such as /etc/sysconfig/rdma/cluster",
     "cluster_file.source": _FILE,
+    "mpi.mpich": _FILE,
+    "mpi.nccl": _FILE,
     "mpi.nccl_tests": _FILE,
     "content": "text without NUL characters",
     "shared_dir.path": _FOLDER,

@@ -46,6 +46,7 @@ _GUESTS = (
 _APART = (
     "tests/integration/test_locate.py",
     "tests/integration/test_bootstrap_python.py",
+    "tests/integration/test_shared_trees.py",
     "tests/integration/test_bench_local.py",
     "tests/integration/test_bench_variants.py",
     "tests/lab/test_dnf_container.py",

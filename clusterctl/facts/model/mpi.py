@@ -9,7 +9,7 @@ from clusterctl.facts.base import Part
 
 @dataclass(frozen=True, slots=True)
 class MpiInstallation(Part):
-    """One Open MPI: its prefix, and the paths of its mpirun and its header mpi.h, None if they are missing."""
+    """One MPI: its prefix, and the paths of its mpirun and its header mpi.h, None if they are missing."""
 
     home: str
     mpirun: str | None = None
@@ -31,3 +31,5 @@ class Mpi(Part):
     """MPICH's launcher, in the places in which a launch looks for it."""
     named: str | None = None
     """The mpirun that the inventory names, if the node has it."""
+    mpich: MpiInstallation | None = None
+    """The MPICH that the requirement ``mpi`` puts into the directory of its trees; its mpirun is mpiexec.hydra."""

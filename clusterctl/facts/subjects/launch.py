@@ -6,6 +6,7 @@ import re
 
 from clusterctl.facts.base import Fragment, Sections
 from clusterctl.facts.model.launch import Executable, LaunchFacts, MeshKey
+from clusterctl.facts.subjects.mpi import SHARED_FOLDER
 from clusterctl.facts.subjects.ssh_mesh import FOLDER as MESH_FOLDER
 from clusterctl.text.grouping import grouped
 
@@ -18,7 +19,7 @@ _MESH_KEY = re.compile(r"(yes|no) ([a-z0-9][a-z0-9-]{0,30}) ([A-Za-z0-9_][A-Za-z
 FRAGMENTS = (
     Fragment(
         "launch",
-        f"k={MESH_FOLDER}\n"
+        f"k={MESH_FOLDER}\n{SHARED_FOLDER}\n"
         """\
 find_program() {
   for f in "$@"; do
@@ -38,7 +39,7 @@ if [ -n "$MPIRUN" ]; then found mpirun "$(find_program "$MPIRUN")" v
 else
   found mpirun "$(find_program mpirun /usr/local/openmpi/bin/mpirun /usr/local/mpi/bin/mpirun \\
     /opt/hpcx/ompi/bin/mpirun /usr/mpi/gcc/openmpi-*/bin/mpirun /usr/lib64/openmpi/bin/mpirun)" v
-  found hydra "$(find_program mpiexec.hydra mpiexec.mpich /usr/lib64/mpich/bin/mpiexec \\
+  found hydra "$(find_program "$b/mpich/bin/mpiexec.hydra" mpiexec.hydra mpiexec.mpich /usr/lib64/mpich/bin/mpiexec \\
     /usr/local/mpich/bin/mpiexec)" v
 fi
 if command -v srun >/dev/null 2>&1; then
@@ -46,7 +47,7 @@ if command -v srun >/dev/null 2>&1; then
   t 15 sinfo -h -N -o 'slurm-node %N' 2>/dev/null </dev/null
 fi
 if [ -n "$PERF" ]; then found perf "$(find_program "$PERF")" ''
-else found perf "$(find_program "$PROGRAM" "${PROGRAM}_mpi" "/opt/nccl-tests/build/$PROGRAM")" ''
+else found perf "$(find_program "$PROGRAM" "${PROGRAM}_mpi" "$b/nccl-tests/build/$PROGRAM")" ''
 fi
 case $IDENTITY in "~/"*) IDENTITY=$HOME/${IDENTITY#"~/"};; esac
 [ -n "$IDENTITY" ] && [ -r "$IDENTITY" ] && echo "identity $IDENTITY"
@@ -63,7 +64,7 @@ if [ -d "$k" ]; then
 fi
 return 0""",
         limit_bytes=256 * 1024,
-        variables=("MPIRUN", "PERF", "PROGRAM", "IDENTITY", "KNOWN_HOSTS"),
+        variables=("MPIRUN", "SHARED", "PERF", "PROGRAM", "IDENTITY", "KNOWN_HOSTS"),
     ),
 )
 

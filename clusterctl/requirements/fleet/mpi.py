@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.model.mpi import Mpi, MpiInstallation
-from clusterctl.facts.subjects.mpi import NCCL_TESTS
 from clusterctl.inventory.model import Launcher
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status, switched_off
+from clusterctl.requirements.fleet import mpi_trees
+from clusterctl.requirements.fleet.shared_dir.requirement import NAME as SHARED_DIR
 from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.packages import by_hand, install, manager
-from clusterctl.requirements.steps import Command, PutTree, Step
 from clusterctl.requirements.wording import because
 from clusterctl.text.wording import some
 
@@ -23,40 +22,41 @@ if TYPE_CHECKING:
 
 NAME = "mpi"
 TITLE = "MPI is installed, and nccl-tests is built"
-READS = frozenset({"mpi", "pci", "software", "system"})
+READS = frozenset({"mpi", "nfs", "pci", "software", "storage", "system"})
 ABOUT = About(
     checks=(
         "with several nodes: the inventory's launcher finds its MPI; if required: Open MPI has its mpirun and its "
-        "headers, and nccl-tests is built with it"
+        "headers, or the nodes have the MPICH that the inventory names, and NCCL and nccl-tests are built"
     ),
     why=(
         "mpirun must be on every node, at the same path; nccl-tests without MPI measures each node alone, and prints "
         "a table for each process"
     ),
-    bootstrap="installs Open MPI's packages, and builds nccl-tests from the source that the inventory names",
-    undo="removes the packages that bootstrap added, and the built tree",
-    settings=("requirements.mpi", "requirements.packages", "mpirun"),
+    bootstrap=(
+        "installs Open MPI's packages; puts the MPICH, NCCL and nccl-tests that the inventory names into the shared "
+        "directory once, or into /opt of each node"
+    ),
+    undo="removes the packages that bootstrap added, and the trees",
+    settings=("requirements.mpi", "requirements.shared_dir", "requirements.packages", "mpirun"),
 )
 
 APT_PACKAGES = ("libopenmpi-dev", "openmpi-bin")
 DNF_PACKAGES = ("openmpi", "openmpi-devel")
+_TITLES = {"mpich": "MPICH", "nccl": "NCCL", "nccl_tests": "nccl-tests"}
 _LAUNCHERS = {
     Launcher.OPENMPI: ("Open MPI", {"apt": ("openmpi-bin",), "dnf": ("openmpi",)}),
     Launcher.MPICH: ("MPICH", {"apt": ("mpich",), "dnf": ("mpich",)}),
 }
-_COMPILERS = {"apt": ("g++", "make"), "dnf": ("gcc-c++", "make")}
-_PROGRAM = f"{NCCL_TESTS}/build/all_reduce_perf"
-# nvcc needs about 1 GiB per job.
-_JOBS = "-j4"
 
 
 def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
-    """Return met if one Open MPI is complete and, with a source in the inventory, nccl-tests is built.
+    """Return met if one MPI is complete and, with sources in the inventory, NCCL and nccl-tests are built.
 
     Unless the inventory requires this, return met if the launcher of an inventory with several nodes has its MPI.
     """
     settings = node.requirements.mpi
-    building = settings.require or settings.nccl_tests is not None
+    named = settings.mpich or settings.nccl or settings.nccl_tests
+    building = settings.require or named is not None
     if not building and settings.require is False:
         return switched_off(NAME, "requirements.mpi.require")
     if not building and (why := _unneeded(fleet)):
@@ -71,22 +71,65 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     if not building:
         return _launching(facts, node, mpi, fleet.launcher, evidence)
     found = next((one for one in mpi.installations if one.mpirun and one.header), None)
-    if found is None:
+    if settings.mpich is not None:
+        found = mpi_trees.mpich(node, mpi)
+    elif found is None:
         reason = f"{_incomplete(mpi)}{by_hand(facts, 'Open MPI and its headers')}"
         names = APT_PACKAGES if facts.software.manager == "apt" else DNF_PACKAGES
         package = install(facts, node, "Install Open MPI and its headers", *names)
         steps = (package,) if package is not None else ()
         return Decision(NAME, Status.UNMET, reason, evidence, steps=steps)
-    has = f"Open MPI is in {found.home}, with its headers"
-    if settings.nccl_tests is None:
-        return Decision(NAME, Status.MET, has, evidence)
-    if mpi.nccl_tests is not None:
-        return Decision(NAME, Status.MET, f"{has}; nccl-tests is in {NCCL_TESTS}", evidence)
-    if facts.pci.devices.value is None:
+    return _trees(facts, node, fleet, mpi, found, evidence)
+
+
+def _trees(
+    facts: NodeFacts,
+    node: Node,
+    fleet: Fleet,
+    mpi: Mpi,
+    found: MpiInstallation | None,
+    evidence: dict[str, Json],
+) -> Decision:
+    """Decide about the trees that the inventory names; ``found`` is the MPI, None while MPICH is missing."""
+    settings, where = node.requirements.mpi, mpi_trees.folder(node)
+    is_shared = node.requirements.shared_dir.path is not None
+    named = [name for name in ("nccl", "nccl_tests") if getattr(settings, name) is not None]
+    if named and not is_shared and facts.pci.devices.value is None:
         return Decision(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices), evidence)
-    if not own_gpus(facts):
-        return Decision(NAME, Status.MET, f"{has}; nccl-tests is not built: {why_none(facts)}", evidence)
-    return _unbuilt(facts, node, mpi, found, settings.nccl_tests, evidence)
+    wanted = mpi_trees.missing(node, mpi, gpus=is_shared or bool(named and own_gpus(facts)))
+    title = "MPICH" if settings.mpich is not None else "Open MPI"
+    warnings: tuple[str, ...] = ()
+    if settings.mpich is not None and fleet.launcher is not Launcher.MPICH:
+        warnings = ("Open MPI cannot start programs of this MPICH: set `launcher: mpich` in the inventory",)
+    if not wanted and found is not None:
+        built = [_TITLES[name] for name in named]
+        reason = f"{title} is in {found.home}, with its headers"
+        if built and (is_shared or own_gpus(facts)):
+            reason += f"; {some(built)} {'is' if len(built) == 1 else 'are'} in {where}"
+        elif built:
+            reason += f"; {some(built)} {'is' if len(built) == 1 else 'are'} not built: {why_none(facts)}"
+        return Decision(NAME, Status.MET, reason, evidence, warnings)
+    lacks = some([_TITLES[name.replace("-", "_")] for name in wanted])
+    reason = f"{lacks} {'is' if len(wanted) == 1 else 'are'} not in {where}"
+    if not mpi_trees.is_mounted(facts, node):
+        return Decision(
+            NAME, Status.UNMET, f"{reason}, which is not mounted", evidence, warnings, follows=SHARED_DIR
+        )
+    builder = mpi_trees.builder(node, fleet)
+    if builder.name != node.name:
+        seen = builder.name in fleet.facts
+        reason += f" yet; {builder.name}, which fills it, " + (
+            "comes first" if seen else "was not checked in this run"
+        )
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings, follows=NAME if seen else "")
+    by_person = mpi_trees.lacking(node, mpi, wanted)
+    if by_person:
+        reason += f", and the node lacks {by_person}; install it by hand, in the version of the other nodes"
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings)
+    planned = mpi_trees.steps(facts, node, mpi, wanted, found)
+    if isinstance(planned, str):
+        return Decision(NAME, Status.UNMET, reason + planned, evidence, warnings)
+    return Decision(NAME, Status.UNMET, reason, evidence, warnings, planned)
 
 
 def _unneeded(fleet: Fleet) -> str:
@@ -126,65 +169,3 @@ def _incomplete(mpi: Mpi) -> str:
         for one in mpi.installations
     ]
     return f"Open MPI is incomplete: {some(lacks)}"
-
-
-def _unbuilt(
-    facts: NodeFacts, node: Node, mpi: Mpi, found: MpiInstallation, source: str, evidence: dict[str, Json]
-) -> Decision:
-    """Return unmet, with the steps that build nccl-tests if its tools are there or can be installed."""
-    reason = f"nccl-tests is not built in {NCCL_TESTS}"
-    lacking = [
-        what
-        for what, path in (
-            ("CUDA's compiler (/usr/local/cuda/bin/nvcc)", mpi.nvcc), ("NCCL's header nccl.h", mpi.nccl_header)
-        )
-        if path is None
-    ]  # fmt: skip
-    if mpi.nvcc is None or mpi.nccl_header is None:
-        reason += (
-            f", and the node lacks {some(lacking)}; install it by hand, in the version of the other nodes"
-        )
-        return Decision(NAME, Status.UNMET, reason, evidence)
-    tools = {"make": facts.software.tool("make"), "g++": facts.software.tool("g++")}
-    steps: list[Step] = []
-    if not all(tools.values()):
-        names = _COMPILERS.get(manager(facts) or "", ())
-        package = install(facts, node, "Install make and the C++ compiler", *names)
-        if package is None:
-            missing = some([name for name, path in tools.items() if path is None])
-            return Decision(NAME, Status.UNMET, f"{reason}{by_hand(facts, missing)}", evidence)
-        steps.append(package)
-    steps.append(PutTree(f"Copy the source of nccl-tests to {NCCL_TESTS}", source, NCCL_TESTS))
-    steps.append(
-        Command(
-            f"Build nccl-tests with MPI in {NCCL_TESTS}",
-            _make(found, mpi.nvcc, mpi.nccl_header),
-            None,
-            guard=("test", "-x", _PROGRAM),
-            timeout_s=3000,
-        )
-    )
-    return Decision(NAME, Status.UNMET, reason, evidence, steps=tuple(steps))
-
-
-def _make(found: MpiInstallation, nvcc: str, nccl_header: str) -> tuple[str, ...]:
-    """Return the command that builds it, as nccl-tests' README says."""
-    assert found.header is not None
-    include = str(PurePosixPath(found.header).parent)
-    own = f"{found.home}/include"
-    # RHEL's headers are not below the prefix that nccl-tests searches.
-    path = ("env", f"CPATH={include}") if include != own else ()
-    nccl = str(PurePosixPath(nccl_header).parents[1])
-    home = (f"NCCL_HOME={nccl}",) if nccl != "/usr" else ()
-    cuda = str(PurePosixPath(nvcc).parents[1])
-    return (
-        *path,
-        "make",
-        "-C",
-        NCCL_TESTS,
-        _JOBS,
-        "MPI=1",
-        f"MPI_HOME={found.home}",
-        f"CUDA_HOME={cuda}",
-        *home,
-    )
