@@ -77,17 +77,17 @@ class Connector {
 
   void find_near(const std::vector<Interface>& rails) {
     near_.assign(rails.size(), true);
-    const std::optional<PciPlace> gpu = rails.size() > 1 ? pci_place(kSysfs, current_gpu()) : std::nullopt;
-    if (!gpu) return;
+    around_ = surroundings(kSysfs, current_gpu());
+    if (!around_.gpu || rails.size() == 1) return;
     std::vector<std::string> names;
     for (const Interface& rail : rails) names.push_back(rail.name);
-    near_ = nearest_to(*gpu, names, nics(kSysfs));
+    near_ = nearest_to(*around_.gpu, names, around_.nics);
     std::string nearest;
     for (size_t rail = 0; rail < names.size(); ++rail) {
       if (near_[rail]) nearest += (nearest.empty() ? "" : ", ") + names[rail];
     }
     log(LogLevel::info, "rank %d: of %s, its GPU %s is nearest to %s", rank_, settings_.interface_name.c_str(),
-        gpu->address.c_str(), nearest.c_str());
+        around_.gpu->address.c_str(), nearest.c_str());
   }
 
   void exchange_cards() {
@@ -250,6 +250,7 @@ class Connector {
     wanted.rank = rank_;
     wanted.local_rank = result_.peers[own()].place.local_rank;
     wanted.own = rails_.front();
+    wanted.around = around_;
     wanted.wish = settings_.rdma;
     wanted.names = plan.names;
     RdmaMesh made = connect_rdma(&client_, wanted, mesh.data);
@@ -290,6 +291,7 @@ class Connector {
   RendezvousClient client_;
   std::optional<Reception> reception_;
   std::vector<Address> rails_;
+  Surroundings around_;
   std::vector<bool> near_;  // by rail: it is one of those nearest to this rank's GPU
   std::vector<Card> cards_;
   std::vector<uint8_t> mapped_;

@@ -80,7 +80,9 @@ class RdmaConnector {
   void create() {
     const auto connected = [](const std::vector<Connection>& one) { return !one.empty(); };
     if (std::none_of(data_.begin(), data_.end(), connected)) return;
-    device_ = RdmaDevice::open(plan_.wish, plan_.own, plan_.local_rank);
+    device_ = RdmaDevice::open(plan_.wish, plan_.own, [this](const std::vector<std::string>& devices) {
+      return dealt_out(devices, plan_.local_rank, plan_.around);
+    });
     for (size_t peer = 0; peer < data_.size(); ++peer) {
       if (data_[peer].empty()) continue;
       links_[peer] = std::make_unique<RdmaLink>(device_, data_[peer].front().session,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rendezvous/client.h"
+#include "topology/pci.h"
 #include "transport/link.h"
 #include "transport/rdma/device.h"
 #include "transport/tcp/connection.h"
@@ -16,6 +17,7 @@ struct RdmaPlan {
   int rank = 0;
   int local_rank = 0;
   Address own;  // at which others reach this rank
+  Surroundings around;  // of this rank
   RdmaWish wish;
   std::vector<std::string> names;  // by rank
 };

@@ -136,4 +136,19 @@ std::vector<bool> nearest_to(const PciPlace& gpu, const std::vector<std::string>
   return nearest;
 }
 
+Surroundings surroundings(const std::string& sysfs, const std::string& gpu_address) {
+  const std::optional<PciPlace> gpu = pci_place(sysfs, gpu_address);
+  return {gpu, gpu ? nics(sysfs) : std::vector<Nic>()};
+}
+
+size_t dealt_out(const std::vector<std::string>& devices, int local_rank, const Surroundings& around) {
+  const std::vector<bool> near =
+      around.gpu ? nearest_to(*around.gpu, devices, around.nics) : std::vector<bool>(devices.size(), true);
+  std::vector<size_t> candidates;
+  for (size_t at = 0; at < devices.size(); ++at) {
+    if (near[at]) candidates.push_back(at);
+  }
+  return candidates[static_cast<size_t>(local_rank) % candidates.size()];
+}
+
 }  // namespace ccore

@@ -1,6 +1,7 @@
 // Where devices are on the buses of this host, from sysfs.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,5 +44,15 @@ std::vector<Nic> nics(const std::string& sysfs);
 // VLAN or a virtual interface is not a PCI device.
 std::vector<bool> nearest_to(const PciPlace& gpu, const std::vector<std::string>& interfaces,
                              const std::vector<Nic>& nics);
+
+// The GPU of a rank, and the NICs of its host; without a GPU neither.
+struct Surroundings {
+  std::optional<PciPlace> gpu;
+  std::vector<Nic> nics;
+};
+Surroundings surroundings(const std::string& sysfs, const std::string& gpu_address);
+// The place in a list of devices, not empty, of the one that a rank takes: those nearest to its GPU are dealt out by local
+// rank, without a GPU all of them.
+size_t dealt_out(const std::vector<std::string>& devices, int local_rank, const Surroundings& around);
 
 }  // namespace ccore

@@ -18,6 +18,8 @@
 #include "expect.h"
 #include "ranks.h"
 #include "sessions.h"
+#include "sysfs.h"
+#include "topology/pci.h"
 #include "transport/fault_link.h"
 #include "transport/progress.h"
 #include "transport/rdma/rdma_link.h"
@@ -115,10 +117,17 @@ class Faulty {
   Faulty& operator=(const Faulty&) = delete;
 };
 
+std::shared_ptr<ccore::RdmaDevice> open_device(const ccore::RdmaWish& wish, int local_rank = 0,
+                                               const ccore::Surroundings& around = {}) {
+  return ccore::RdmaDevice::open(wish, ccore::resolve("127.0.0.1", 0), [&](const std::vector<std::string>& devices) {
+    return dealt_out(devices, local_rank, around);
+  });
+}
+
 std::shared_ptr<ccore::RdmaDevice> device(int queue_pairs = 1) {
   ccore::RdmaWish wish;
   wish.queue_pairs = queue_pairs;
-  return ccore::RdmaDevice::open(wish, ccore::resolve("127.0.0.1", 0), 0);
+  return open_device(wish);
 }
 
 struct LinkPair {
@@ -332,7 +341,7 @@ void devices_are_refused_by_name() {
   }
   ccore::RdmaWish wish;
   wish.gid_index = 2;
-  const auto open = [&] { ccore::RdmaDevice::open(wish, ccore::resolve("127.0.0.1", 0), 0); };
+  const auto open = [&] { open_device(wish); };
   EXPECT(contains(thrown(open), "CCORE_RDMA_GID_INDEX=2 is not a RoCE v2 GID"), thrown(open));
   wish.gid_index = 77;
   EXPECT(contains(thrown(open), "CCORE_RDMA_GID_INDEX=77"), thrown(open));
@@ -395,6 +404,33 @@ void infiniband_is_addressed() {
 }
 
 // A port accepts no packet that is larger than its own limit.
+// The two ports are where the sysfs of tests/facts/cases/rdma/two-ndr-infiniband.txt has them; the GPUs are added.
+void the_port_nearest_to_the_gpu_is_taken() {
+  Sysfs sysfs;
+  sysfs.add("pci0000:15/0000:15:01.0/0000:18:00.0", 1, "infiniband", "mlx5_0");
+  sysfs.add("pci0000:80/0000:80:01.0/0000:81:00.0", 1, "infiniband", "mlx5_10");
+  sysfs.add("pci0000:15/0000:15:03.0/0000:1a:00.0", 1);
+  sysfs.add("pci0000:80/0000:80:02.0/0000:82:00.0", 1);
+  sysfs.add("pci0000:c0/0000:c0:01.0/0000:c1:00.0", 1);
+  VerbsFaults faults;
+  faults.infiniband = faults.two_devices = true;
+  const Faulty faulty(faults);
+  const auto taken = [&](const char* gpu, int local_rank, const char* wanted = "") {
+    ccore::RdmaWish wish;
+    wish.device = wanted;
+    const std::string text = open_device(wish, local_rank, ccore::surroundings(sysfs.root(), gpu))->text();
+    return text.substr(0, text.find(' '));
+  };
+  for (int local_rank = 0; local_rank < 4; ++local_rank) {
+    const char* dealt = local_rank % 2 == 0 ? "mlx5_0" : "mlx5_10";
+    EXPECT(taken("0000:1A:00.0", local_rank) == "mlx5_0", "below the first host bridge: ", local_rank);
+    EXPECT(taken("00000000:82:00.0", local_rank) == "mlx5_10", "below the second: ", local_rank);
+    EXPECT(taken("0000:c1:00.0", local_rank) == dealt, "equally far from both: ", local_rank);
+    EXPECT(taken("", local_rank) == dealt, "no GPU: ", local_rank);
+    EXPECT(taken("0000:1a:00.0", local_rank, "mlx5_10") == "mlx5_10", "as CCORE_RDMA_DEVICE says: ", local_rank);
+  }
+}
+
 void the_smaller_packets_count() {
   VerbsFaults faults;
   faults.mtu = 3;
@@ -546,6 +582,7 @@ void rdma() {
   a_peer_that_ended_is_named();
   a_device_that_failed_is_named();
   infiniband_is_addressed();
+  the_port_nearest_to_the_gpu_is_taken();
   the_smaller_packets_count();
   devices_are_refused_by_name();
   an_endpoint_that_cannot_be_is_refused();

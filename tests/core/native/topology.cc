@@ -2,8 +2,6 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -13,6 +11,7 @@
 #include "common/error.h"
 #include "engine/cards.h"
 #include "expect.h"
+#include "sysfs.h"
 #include "topology/cpus.h"
 #include "topology/describe_gpu.h"
 #include "topology/interfaces.h"
@@ -96,34 +95,7 @@ void places() {
   EXPECT(ccore::node_key("x", "one", "boot") == ccore::node_key("x", "two", "other"), "an override decides");
 }
 
-// A tree of links as in sysfs: a GPU and a NIC behind one switch, a NIC behind another, and some farther away.
-class Sysfs {
- public:
-  Sysfs() {
-    char pattern[] = "/tmp/ccore-sysfs-XXXXXX";
-    EXPECT(mkdtemp(pattern) != nullptr, "mkdtemp");
-    root_ = pattern;
-  }
-  ~Sysfs() { std::filesystem::remove_all(root_); }
-
-  // path: below devices, from the host bridge to the device.
-  void add(const std::string& path, int numa_node, const std::string& kind = "", const std::string& name = "") {
-    const std::filesystem::path device = root_ + "/devices/" + path;
-    std::filesystem::create_directories(device);
-    std::ofstream(device / "numa_node") << numa_node << "\n";
-    std::filesystem::create_directories(root_ + "/bus/pci/devices");
-    const std::string address = device.filename();
-    if (address.size() == 12) std::filesystem::create_symlink(device, root_ + "/bus/pci/devices/" + address);
-    if (kind.empty()) return;
-    std::filesystem::create_directories(root_ + "/class/" + kind + "/" + name);
-    std::filesystem::create_symlink(device, root_ + "/class/" + kind + "/" + name + "/device");
-  }
-  const std::string& root() const { return root_; }
-
- private:
-  std::string root_;
-};
-
+// A GPU and a NIC behind one switch, a NIC behind another, and some farther away.
 void devices() {
   Sysfs sysfs;
   sysfs.add("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0", 0);
@@ -151,6 +123,15 @@ void devices() {
   EXPECT(nearest({"ens2", "eth0"}) == std::vector<bool>({true, false}), "below the same bridge");
   EXPECT(nearest({"ens1", "ens1"}) == std::vector<bool>({true, true}), "equally near");
   EXPECT(nearest({"ens1", "bond0"}) == std::vector<bool>({true, true}), "a bond has no place");
+  sysfs.add("pci0000:80/0000:80:02.0/0000:82:00.0", 1, "infiniband", "mlx5_1");
+  sysfs.add("pci0000:80/0000:80:02.0/0000:83:00.0", 1, "infiniband", "mlx5_2");
+  const std::vector<std::string> devices = {"mlx5_0", "mlx5_1", "mlx5_2"};
+  const auto taken = [&](const char* address, int local_rank) {
+    return dealt_out(devices, local_rank, ccore::surroundings(sysfs.root(), address));
+  };
+  EXPECT(taken("0000:18:00.0", 0) == 0 && taken("0000:18:00.0", 5) == 0, "the one behind the GPU's switch");
+  EXPECT(taken("0000:81:00.0", 2) == 1 && taken("0000:81:00.0", 3) == 2, "two at the same bridge");
+  EXPECT(taken("", 0) == 0 && taken("", 4) == 1, "no GPU");
   links = ccore::NvLinks{0, {"0000:3b:00.0", "0000:3b:00.0", "0000:86:00.0"}};
   const std::string pairs = ccore::describe(*gpu, links, {});
   EXPECT(pairs == "0000:18:00.0: NUMA node 0, 2 NVLinks to 0000:3b:00.0, 1 NVLink to 0000:86:00.0", pairs);

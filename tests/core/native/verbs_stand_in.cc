@@ -70,6 +70,8 @@ ibv::Device device_named(const char* name, ibv::TransportType type) {
 }
 ibv::Device roce = device_named("rxe0", ibv::kTransportInfiniband);
 ibv::Device iwarp = device_named("siw0", ibv::kTransportIwarp);
+ibv::Device mlx5[2] = {device_named("mlx5_0", ibv::kTransportInfiniband),
+                       device_named("mlx5_10", ibv::kTransportInfiniband)};
 uint32_t next_number = 1;
 uint8_t next_subnet = 2;
 int missed = 0;
@@ -310,6 +312,10 @@ EXPORTED const test::VerbsControl stand_in_control = {set_faults,
 EXPORTED ibv::Device** ibv_get_device_list(int* count) {
   const std::lock_guard<std::mutex> lock(mutex);
   *count = faults.no_device ? 0 : 1;
+  if (faults.two_devices) {
+    *count = 2;
+    return new ibv::Device*[3]{&mlx5[0], &mlx5[1], nullptr};
+  }
   return new ibv::Device*[2]{faults.iwarp ? &iwarp : &roce, nullptr};
 }
 EXPORTED void ibv_free_device_list(ibv::Device** list) { delete[] list; }

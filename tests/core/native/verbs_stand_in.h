@@ -15,6 +15,7 @@ struct VerbsFaults {
   bool port_down = false;     // writes end with retries exceeded, after an event
   bool device_fatal = false;  // no write ends, after an event
   bool infiniband = false;    // ports have a LID
+  bool two_devices = false;   // mlx5_0 and mlx5_10 instead of rxe0
   bool other_subnet = false;  // of each device that is opened
   bool delayed = false;       // writes are carried out later, those of several queue pairs in random order
   int registrations = -1;     // so many more succeed; -1: all

@@ -102,7 +102,7 @@ RdmaWish rdma_wish_from_env() {
 
 std::string text_of_gid(const ibv::Gid& gid) { return host_text(address_of_gid(gid)); }
 
-std::unique_ptr<RdmaDevice> RdmaDevice::open(const RdmaWish& wish, const Address& own, int local_rank) {
+std::unique_ptr<RdmaDevice> RdmaDevice::open(const RdmaWish& wish, const Address& own, const PortChoice& choose) {
   const Verbs& table = ccore::verbs();
   const NamedPort named = named_port(wish.device);
   errno = 0;
@@ -136,7 +136,9 @@ std::unique_ptr<RdmaDevice> RdmaDevice::open(const RdmaWish& wish, const Address
   });
   auto chosen = std::find_if(usable.begin(), usable.end(), [](const auto& one) { return one->has_own_address_; });
   if (chosen == usable.end()) {
-    chosen = usable.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(local_rank) % usable.size());
+    std::vector<std::string> names;
+    for (const auto& one : usable) names.push_back(one->name_);
+    chosen = usable.begin() + static_cast<std::ptrdiff_t>(choose(names));
   }
   (*chosen)->start();
   return std::move(*chosen);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,11 +25,14 @@ struct RdmaWish {
 };
 RdmaWish rdma_wish_from_env();
 
+using PortChoice = std::function<size_t(const std::vector<std::string>& devices)>;
+
 class RdmaDevice {
  public:
   // own: the address at which the other nodes reach this rank; the RoCE port that has it is the first choice. Without
-  // such a port, the active ports are dealt out by local_rank. Throws CC_ERROR_SYSTEM with what each port lacks.
-  static std::unique_ptr<RdmaDevice> open(const RdmaWish& wish, const Address& own, int local_rank);
+  // such a port, `choose` returns the place in the list of the active ports' devices, sorted, of the one to take. Throws
+  // CC_ERROR_SYSTEM with what each port lacks.
+  static std::unique_ptr<RdmaDevice> open(const RdmaWish& wish, const Address& own, const PortChoice& choose);
   ~RdmaDevice();
   RdmaDevice(const RdmaDevice&) = delete;
   RdmaDevice& operator=(const RdmaDevice&) = delete;
