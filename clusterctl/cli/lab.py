@@ -51,7 +51,9 @@ def up(
     mount: Annotated[
         list[str] | None,
         typer.Option(
-            "--mount", metavar="HOST:GUEST[:ro]", help="Mount a directory into the containers; repeatable."
+            "--mount",
+            metavar="HOST:GUEST[:ro]",
+            help="Mount a directory of this machine on all nodes; repeatable.",
         ),
     ] = None,
     with_python: Annotated[

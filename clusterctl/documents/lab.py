@@ -71,6 +71,14 @@ class LabSize(Part):
     accelerator: Literal["kvm", "tcg"]
 
 
+class LabMount(Part):
+    """A directory or file of this machine, and the path at which every node sees it."""
+
+    source: str
+    target: str
+    read_only: bool
+
+
 class LabState(Document):
     """``state.json`` of a lab."""
 
@@ -80,4 +88,5 @@ class LabState(Document):
     image_key: str
     size: LabSize
     python: str | None
+    mounts: tuple[LabMount, ...] = ()
     nodes: tuple[LabNodeState, ...]

@@ -59,7 +59,8 @@ def up(options: LabOptions) -> Lab:
     accelerator = qemu.choose_accelerator(image) if options.driver == "qemu" else "tcg"
     size = GuestSize(options.memory_mib, vcpus, accelerator)
     python = sys.executable if options.with_python else None
-    lab = Lab(secrets.token_hex(4), directory, options.driver, image.key, size, (), python)
+    mounts = (*options.mounts, *(python_mounts.for_this_python() if options.with_python else ()))
+    lab = Lab(secrets.token_hex(4), directory, options.driver, image.key, size, (), python, mounts)
     try:
         lab.nodes_folder.mkdir()
     except FileExistsError:
@@ -67,10 +68,9 @@ def up(options: LabOptions) -> Lab:
     try:
         # Recorded before anything starts, so that `down` also finds the nodes of a killed `up`.
         save(lab)
-        mounts = (*options.mounts, *(python_mounts.for_this_python() if options.with_python else ()))
         nodes = _start_guests(lab, options, image) if lab.driver == "qemu" else ()
         if lab.driver == "docker":
-            nodes = _start_containers(lab, options, image, mounts)
+            nodes = _start_containers(lab, options, image)
         lab = replace(lab, nodes=nodes)
         save(lab)
         for node in lab.nodes:
@@ -100,8 +100,18 @@ def _refuse_early(options: LabOptions, directory: Path) -> None:
         raise UsageError(
             "containers have no engine and no kernel of their own", hint="bare nodes need --driver qemu"
         )
-    if options.driver == "qemu" and (options.mounts or options.with_python):
-        raise UsageError("guests cannot see this machine's files", hint="mounts need --driver docker")
+    if options.driver == "qemu" and options.with_python:
+        raise UsageError(
+            "guests do not get this Python by themselves", hint="name its directories with --mount"
+        )
+    files = [mount.source for mount in options.mounts if not Path(mount.source).is_dir()]
+    if options.driver == "qemu" and files:
+        raise UsageError(f"guests mount directories, and {files[0]} is not one", hint="mount its directory")
+    if options.driver == "qemu" and len(options.mounts) > qemu.MOST_MOUNTS:
+        raise UsageError(
+            f"guests have {qemu.MOST_MOUNTS} mounts at most, not {len(options.mounts)}",
+            hint="mount a directory above them",
+        )
     there = next(folder for folder in (directory, *directory.parents) if folder.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise LabError(
@@ -142,15 +152,14 @@ def _start_guests(lab: Lab, options: LabOptions, image: rootfs.Image) -> tuple[L
             *node_files.ssh_files(nodes, host_keys, index, login, bare=options.bare),
             *node_files.identity_files(nodes, index),
             *qemu.network_files(lab.lab_id, node),
+            *qemu.mount_files(lab.mounts),
         )
         qemu.prepare(lab, node, image, node_files.to_tar(files), bare=options.bare)
         started.append(qemu.start(lab, node))
     return tuple(started)
 
 
-def _start_containers(
-    lab: Lab, options: LabOptions, image: rootfs.Image, mounts: tuple[BindMount, ...]
-) -> tuple[LabNode, ...]:
+def _start_containers(lab: Lab, options: LabOptions, image: rootfs.Image) -> tuple[LabNode, ...]:
     with containers.engine() as client:
         image_name = containers.ensure_image(client, image)
         nodes = containers.plan_nodes(client, lab.lab_id, options.nodes)
@@ -166,7 +175,7 @@ def _start_containers(
                 *(node_engine.files() if options.engines else ()),
             )
             made = containers.create(
-                client, lab.lab_id, node, peers=nodes, image=image_name, mounts=mounts,
+                client, lab.lab_id, node, peers=nodes, image=image_name, mounts=lab.mounts,
                 node_tar=node_files.to_tar(files), own_engine=own_engine,
             )  # fmt: skip
             containers.start(client, made)

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from clusterctl.documents.lab import LabNodeState, LabSize, LabState
+from clusterctl.documents.lab import LabMount, LabNodeState, LabSize, LabState
 from clusterctl.errors import LabError
+from clusterctl.lab.python_mounts import BindMount
 from clusterctl.rundir import LAB_FOLDER
 from clusterctl.text import model_errors, user_files
 from clusterctl.text.foreign import json_value
@@ -76,6 +77,8 @@ class Lab:
     nodes: tuple[LabNode, ...]
     python: str | None = None
     """The path of the mounted Python interpreter on the nodes (docker), when one was asked for."""
+    mounts: tuple[BindMount, ...] = ()
+    """The directories and files of this machine that every node sees."""
 
     @property
     def inventory_path(self) -> Path:
@@ -163,6 +166,7 @@ def save(lab: Lab) -> None:
         image_key=lab.image_key,
         size=LabSize(**asdict(lab.size)),
         python=lab.python,
+        mounts=tuple(LabMount(**asdict(mount)) for mount in lab.mounts),
         nodes=tuple(LabNodeState.model_validate(asdict(node)) for node in lab.nodes),
     )
     partial = lab.state_path.with_suffix(".partial")
@@ -193,7 +197,8 @@ def load(directory: Path) -> Lab | None:
         ) from None
     size = GuestSize(**dict(state.size))
     nodes = tuple(_node(node) for node in state.nodes)
-    return Lab(state.lab_id, directory, state.driver, state.image_key, size, nodes, state.python)
+    mounts = tuple(BindMount(**dict(mount)) for mount in state.mounts)
+    return Lab(state.lab_id, directory, state.driver, state.image_key, size, nodes, state.python, mounts)
 
 
 def _why(error: Exception) -> str:

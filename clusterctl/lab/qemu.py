@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from clusterctl.errors import LabError
 from clusterctl.lab import host, initramfs, processes
 from clusterctl.lab.model import Accelerator, GuestSize, Lab, LabNode, ProcessMark
 from clusterctl.lab.node_files import NodeFile
+from clusterctl.lab.python_mounts import BindMount
 from clusterctl.lab.rootfs import Image
 
 _logger = log.get(__name__)
@@ -20,6 +22,8 @@ _logger = log.get(__name__)
 FABRIC_INTERFACE = "fabric0"
 FABRIC_NETWORK = "10.83.0"
 _LOOPBACK = "127.83.0"
+MOST_MOUNTS = 12
+"""Mounts have the PCI slots from 0x4 to the one before the first root port."""
 
 _START_TIMEOUT_S = 60.0
 _KVM_PROBE_S = 10.0
@@ -112,7 +116,30 @@ def network_files(lab_id: str, node: LabNode) -> tuple[NodeFile, ...]:
     )
 
 
-def guest_argv(lab_id: str, node: LabNode, image: Image, folder: Path, size: GuestSize) -> tuple[str, ...]:
+def mount_files(mounts: Sequence[BindMount]) -> tuple[NodeFile, ...]:
+    """Return the fstab(5) by which a guest mounts directories of this machine over 9p."""
+    lines = []
+    for tag, mount in enumerate(mounts):
+        target = "".join(f"\\{ord(char):03o}" if char in " \t\n\\" else char for char in mount.target)
+        # A cache of what this machine may change would be stale; what is read only is taken as it is.
+        access = "ro,cache=loose" if mount.read_only else "rw,cache=mmap"
+        lines.append(f"mount{tag} {target} 9p {access},trans=virtio,version=9p2000.L,msize=524288 0 0\n")
+    return (NodeFile("etc/fstab", "".join(lines)),) if lines else ()
+
+
+def _mount_words(mounts: Sequence[BindMount]) -> tuple[str, ...]:
+    words: list[str] = []
+    for tag, mount in enumerate(mounts):
+        source = mount.source.replace(",", ",,")
+        access = ",readonly=on" if mount.read_only else ""
+        words += ["-fsdev", f"local,id=mount{tag},path={source},security_model=none{access}"]
+        words += ["-device", f"virtio-9p-pci,fsdev=mount{tag},mount_tag=mount{tag},addr={4 + tag:#x}"]
+    return tuple(words)
+
+
+def guest_argv(
+    lab_id: str, node: LabNode, image: Image, folder: Path, size: GuestSize, mounts: Sequence[BindMount] = ()
+) -> tuple[str, ...]:
     """Return the command line of one guest; ``folder`` holds its disk, initramfs, console log and pid.
 
     The layout of the PCI bus is fixed, and tests rely on it: root ports at 00:10.0 to 00:13.0, with the
@@ -150,6 +177,7 @@ def guest_argv(lab_id: str, node: LabNode, image: Image, folder: Path, size: Gue
         "-device", "pcie-root-port,id=port2,addr=0x12,chassis=3,slot=3",
         "-device", "virtio-rng-pci,bus=port2",
         "-device", "pcie-root-port,id=port3,addr=0x13,chassis=4,slot=4",
+        *_mount_words(mounts),
         "-pidfile", str(folder / "pid"), "-daemonize",
     )  # fmt: skip
 
@@ -180,7 +208,8 @@ def prepare(lab: Lab, node: LabNode, image: Image, node_tar: bytes, *, bare: boo
 def start(lab: Lab, node: LabNode) -> LabNode:
     """Boot a guest; return the node with its process. SSH answers later."""
     folder = lab.node_folder(node.name)
-    host.run(guest_argv(lab.lab_id, node, Image(lab.image_key), folder, lab.size), _START_TIMEOUT_S)
+    argv = guest_argv(lab.lab_id, node, Image(lab.image_key), folder, lab.size, lab.mounts)
+    host.run(argv, _START_TIMEOUT_S)
     pid = int((folder / "pid").read_text("ascii"))
     return replace(node, process=processes.mark(pid))
 

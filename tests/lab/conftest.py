@@ -22,6 +22,9 @@ by node name and fabric address, and this PCI layout: root ports 00:10.0 (behind
 vendor:device 1234:11e8), 00:11.0 (the "NIC", 02:00.0, 8086:10d3, interface ``fabric0`` with the RDMA device
 ``rxe0``), 00:12.0 (a device of neither kind) and 00:13.0 (empty). The inventory selects GPU and NIC so.
 
+The two guests of ``qemu_lab`` see the directories of this process's Python environment at their own paths, read-only;
+an interpreter in ``/usr/bin`` is missing there, because its directory is the guest's own.
+
 In the containers this process's Python environment and the checkout are mounted read-only at their own paths:
 ``sys.executable`` is a python there with everything that is installed here (``lab.python``, and ``python`` in
 the inventory).
@@ -50,7 +53,7 @@ import pytest
 
 from clusterctl import lab as labs
 from clusterctl.errors import LabError
-from clusterctl.lab import BindMount, Lab, LabOptions, containers, host
+from clusterctl.lab import BindMount, Lab, LabOptions, containers, host, python_mounts
 
 GUESTS = {"qemu_lab", "bare_lab", "three_guests"}
 LAB_FIXTURES = {*GUESTS, "docker_lab", "docker_engine"}
@@ -225,7 +228,10 @@ def qemu_lab(shared: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> Lab
     need("qemu")
     # The path of a socket has room for 107 bytes, fewer than a path of pytest's may have.
     sockets = Path(shared.enter_context(tempfile.TemporaryDirectory(prefix="lab-ssh-")))
-    options = LabOptions(driver="qemu", nodes=2, directory=tmp_path_factory.mktemp("qemu") / "lab")
+    folders = tuple(mount for mount in python_mounts.for_this_python() if Path(mount.source).is_dir())
+    options = LabOptions(
+        driver="qemu", nodes=2, directory=tmp_path_factory.mktemp("qemu") / "lab", mounts=folders
+    )
     return _up(options, shared, sockets)
 
 

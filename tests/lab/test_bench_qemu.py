@@ -1,49 +1,35 @@
-"""Benchmarks across two guests: a short one over Soft-RoCE, one whose RDMA packets stop, one that loses a guest."""
+"""Ranks on two guests: a benchmark and training over Soft-RoCE, RDMA that stops, and a guest that loses its power."""
 
 import json
 import os
+import shlex
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import yaml
 
 from clusterctl import lab as labs
-from collective_core import LibraryNotFoundError, library_path, perf_binary
+from collective_core import LibraryNotFoundError, perf_binary
 
-FOLDER = "/opt/collective-core"
+TORCH_DDP = Path(__file__).parents[1] / "core" / "programs" / "torch_ddp.py"
 
 
 @pytest.fixture(scope="module")
-def inventory(qemu_lab, tier_unavailable, tmp_path_factory):
-    """The lab's inventory with collective_core's program, which is copied to the guests and removed after."""
+def perf(tier_unavailable):
+    """The path of all_reduce_perf here and on the guests, which see the environment that it is installed in."""
     try:
-        files = {
-            "lib/libcollective_core.so": library_path(),
-            "bin/all_reduce_perf": perf_binary("all_reduce_perf"),
-        }
+        return perf_binary("all_reduce_perf")
     except LibraryNotFoundError as error:
         tier_unavailable(f"collective_core is not installed: {error}")
-    for node in qemu_lab.lab.nodes:
-        for name, source in files.items():
-            path = f"{FOLDER}/{name}"
-            command = f"mkdir -p $(dirname {path}) && cat > {path} && chmod 755 {path}"
-            done = subprocess.run(
-                qemu_lab.ssh_argv(node.name, command), input=source.read_bytes(), timeout=300, check=False
-            )
-            assert done.returncode == 0
-    yield written(qemu_lab, tmp_path_factory.mktemp("bench"), {})
-    for node in qemu_lab.lab.nodes:
-        qemu_lab.start(node.name)
-        qemu_lab.run(node.name, f"rm -rf {FOLDER}")
 
 
-def written(qemu_lab, folder, env):
+def written(qemu_lab, folder, perf, **env):
+    """Write the lab's inventory with collective_core's program, and return its path."""
     document = yaml.safe_load(qemu_lab.lab.inventory_path.read_text())
-    document["defaults"] |= {
-        "all_reduce_perf": f"{FOLDER}/bin/all_reduce_perf",
-        "env": {"LD_LIBRARY_PATH": f"{FOLDER}/lib", **env},
-    }
+    document["defaults"] |= {"all_reduce_perf": str(perf), "env": env}
     path = folder / "inventory.yaml"
     path.write_text(yaml.safe_dump(document))
     return path
@@ -64,9 +50,8 @@ def packets_sent(qemu_lab):
     return {node.name: int(qemu_lab.output(node.name, counter)) for node in qemu_lab.lab.nodes}
 
 
-@pytest.mark.usefixtures("inventory")
-def test_all_reduce_across_two_guests_over_rdma(qemu_lab, run_clusterctl, tmp_path):
-    inventory = written(qemu_lab, tmp_path, {"CCORE_NET": "rdma"})
+def test_all_reduce_across_two_guests_over_rdma(qemu_lab, perf, run_clusterctl, tmp_path):
+    inventory = written(qemu_lab, tmp_path, perf, CCORE_NET="rdma")
     before = packets_sent(qemu_lab)
     done = run_clusterctl(
         "bench", "-i", str(inventory), "--collective", "all_reduce", "-np", "2",
@@ -94,51 +79,104 @@ def test_all_reduce_across_two_guests_over_rdma(qemu_lab, run_clusterctl, tmp_pa
     assert min(sent.values()) > 300, sent
 
 
-@pytest.mark.usefixtures("inventory")
-def test_ranks_whose_rdma_packets_stop_are_named(qemu_lab):
-    """Only RDMA is dropped: the ranks still reach each other over TCP, so that no other error can end the wait."""
+def ranks_over_rdma(qemu_lab, line, program=Path(os.devnull)):
+    """Start a rank per guest, which reads ``program`` as its standard input."""
+    root = qemu_lab.lab.nodes[0].fabric_address
+    settings = (
+        f"WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 OMP_NUM_THREADS=1 CCORE_NET=rdma CCORE_SOCKET_IFNAME=fabric0 "
+        f"MASTER_ADDR={root} MASTER_PORT=29778 CCORE_ROOT_ADDR={root} CCORE_ROOT_PORT=29777 CCORE_JOB_SECRET=packets"
+    )
     ranks = []
     for rank, node in enumerate(qemu_lab.lab.nodes):
-        settings = (
-            f"RANK={rank} WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 CCORE_NET=rdma CCORE_SOCKET_IFNAME=fabric0 "
-            f"CCORE_ROOT_ADDR={qemu_lab.lab.nodes[0].fabric_address} CCORE_ROOT_PORT=29777 CCORE_JOB_SECRET=packets "
-            f"LD_LIBRARY_PATH={FOLDER}/lib"
-        )
-        line = f"{settings} timeout 200 {FOLDER}/bin/all_reduce_perf -b 1K -e 1K -n 10000000"
-        ranks.append(
-            subprocess.Popen(
-                qemu_lab.ssh_argv(node.name, line),
-                stdin=subprocess.DEVNULL,
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
+        with program.open("rb") as given:
+            argv = qemu_lab.ssh_argv(node.name, f"export RANK={rank} {settings}; exec {line}")
+            ranks.append(
+                subprocess.Popen(
+                    argv, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                )
             )
-        )
-    drop = "iptables -w {} INPUT -p udp --dport 4791 -j DROP"
+    return ranks
+
+
+@pytest.mark.parametrize(
+    ("stop", "go_on", "why"),
+    [
+        # Only RDMA is dropped: the ranks still reach each other over TCP, so that no other error can end the wait.
+        ("iptables -w -I INPUT {}", "iptables -w -D INPUT {}", "transport retry counter exceeded"),
+        ("ip link set fabric0 down", "ip link set fabric0 up", "after the event 'port error of rxe0'"),
+    ],
+    ids=["packets", "link"],
+)
+def test_ranks_whose_rdma_stops_are_named(qemu_lab, perf, stop, go_on, why):
+    """The packets to a guest are dropped, or its link is taken down, while an all-reduce is under way."""
+    rdma = "-p udp --dport 4791 -j DROP"
+    ranks = ranks_over_rdma(qemu_lab, f"timeout 200 {perf} -b 1K -e 1K -n 10000000")
     try:
         first = packets_sent(qemu_lab)["node1"]
         deadline = time.monotonic() + 120
         while packets_sent(qemu_lab)["node1"] < first + 200:
             assert time.monotonic() < deadline, "the ranks never started"
-        qemu_lab.run("node2", drop.format("-I"))
+        qemu_lab.run("node2", stop.format(rdma))
         outputs = [rank.communicate(timeout=200)[0] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
-        qemu_lab.run("node2", drop.format("-D"), check=False)
+        qemu_lab.run("node2", go_on.format(rdma), check=False)
     assert [rank.returncode for rank in ranks] == [1, 1], outputs
-    for output in outputs:
-        assert "lost the RDMA connection to rank" in output, outputs
-        assert "transport retry counter exceeded" in output, outputs
+    # A rank reports its own error, or the one that the other rank has found first.
+    assert all("lost the RDMA connection to rank" in output for output in outputs), outputs
+    assert why in outputs[1], outputs
     # Nothing that the two processes had stays: one protection domain, queue and queue pair are the kernel's own.
     for node in qemu_lab.lab.nodes:
         assert "pd 1 cq 1 qp 1 cm_id 0 mr 0 ctx 0" in qemu_lab.output(node.name, "rdma resource show")
+    qemu_lab.run("node2", f"ping -q -c 1 -w 60 {qemu_lab.lab.nodes[0].fabric_address}")
+
+
+# torch.compile's modules are half of what DDP imports: a minute of a guest without KVM.
+EAGER = """
+import sys
+
+class Absent:
+    def __getattr__(self, name):
+        return self
+    def __call__(self, *_, **__):
+        return self
+
+compiler = sys.modules["torch._dynamo"] = Absent()
+compiler.disable = lambda function, *_, **__: function
+exec(sys.stdin.read())
+"""
+
+
+def test_a_model_is_trained_under_ddp_over_rdma(qemu_lab, tier_unavailable):
+    """Both ranks end with the parameters that one process gets from all of the data."""
+    python = Path(sys.executable)
+    if not any(python.resolve().is_relative_to(mount.source) for mount in qemu_lab.lab.mounts):
+        tier_unavailable(f"guests cannot mount {python.resolve()}, which is among the system's own programs")
+    alone = subprocess.run(
+        (python, TORCH_DDP, "alone"), capture_output=True, text=True, timeout=300, check=True
+    )
+    before = packets_sent(qemu_lab)
+    ranks = ranks_over_rdma(qemu_lab, f"timeout 600 {python} -c {shlex.quote(EAGER)} ccore", TORCH_DDP)
+    try:
+        outputs = [rank.communicate(timeout=700)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    for output in outputs:
+        for found, wanted in zip(json.loads(output), json.loads(alone.stdout), strict=True):
+            assert found == pytest.approx(wanted, abs=1e-12)
+    # Parameters at DDP's start and the gradients of five steps, in packets of 1024 bytes.
+    sent = {name: packets - before[name] for name, packets in packets_sent(qemu_lab).items()}
+    assert min(sent.values()) > 100, sent
 
 
 def test_a_guest_that_loses_its_power_is_named_and_boots_again_with_its_disk(
-    qemu_lab, inventory, clusterctl, tmp_path
+    qemu_lab, perf, clusterctl, tmp_path
 ):
     """One power cut for the launch and for the lab: without KVM, a boot takes more than a minute."""
+    inventory = written(qemu_lab, tmp_path, perf)
     qemu_lab.run("node2", "echo kept > /root/kept && sync")
     before = qemu_lab.lab.node("node2").pid
     process = subprocess.Popen(

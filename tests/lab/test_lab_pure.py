@@ -142,6 +142,7 @@ def test_a_process_that_ignores_sigterm_is_killed():
 
 def test_record_survives_a_round_trip_and_refuses_strangers(tmp_path):
     lab = make_lab(tmp_path)
+    lab = replace(lab, mounts=(BindMount("/data", "/data", read_only=True),))
     save(lab)
     assert load(tmp_path) == lab
     assert load(tmp_path / "none") is None
@@ -223,6 +224,25 @@ def test_guests_of_one_lab_share_a_fabric_and_nothing_else(tmp_path):
     assert all(int(mac[4:6], 16) & 1 == 0 for mac in macs)
 
 
+def test_guests_mount_directories_whose_names_need_quoting(tmp_path):
+    mounts = (BindMount("/data/a,b", "/data/a b", read_only=True), BindMount("/work", "/work"))
+    argv = qemu.guest_argv("c0ffee00", NODE, Image("k"), tmp_path, GuestSize(1024, 2, "tcg"), mounts)
+    assert [word for word in argv if word.startswith("local,")] == [
+        "local,id=mount0,path=/data/a,,b,security_model=none,readonly=on",
+        "local,id=mount1,path=/work,security_model=none",
+    ]
+    places = [word.split(",addr=")[1].split(",")[0] for word in argv if ",addr=" in word]
+    assert len(places) == len(set(places))
+    (fstab,) = qemu.mount_files(mounts)
+    assert fstab.path == "etc/fstab"
+    assert [line.split()[:3] for line in fstab.content.splitlines()] == [
+        ["mount0", r"/data/a\040b", "9p"],
+        ["mount1", "/work", "9p"],
+    ]
+    assert [line.split()[3].split(",")[0] for line in fstab.content.splitlines()] == ["ro", "rw"]
+    assert qemu.mount_files(()) == ()
+
+
 @pytest.mark.parametrize(
     "text", ["", "/tmp", "/tmp:relative", "/tmp:/", "/tmp:/a:rx", "/no/such/folder:/a", "a:b:c:d"]
 )
@@ -254,8 +274,14 @@ def test_up_refuses_before_it_touches_anything(tmp_path):
             labs.up(LabOptions(directory=tmp_path / below))
     with pytest.raises(UsageError, match="1 to 16"):
         labs.up(LabOptions(nodes=0, directory=tmp_path / "lab"))
-    with pytest.raises(UsageError, match="cannot see"):
+    with pytest.raises(UsageError, match="this Python"):
         labs.up(LabOptions(driver="qemu", with_python=True, directory=tmp_path / "lab"))
+    file = BindMount(str(tmp_path / "file"), "/file")
+    with pytest.raises(UsageError, match=r"mount directories, and .*/file is not one"):
+        labs.up(LabOptions(driver="qemu", mounts=(file,), directory=tmp_path / "lab"))
+    folder = BindMount(str(tmp_path), "/folder")
+    with pytest.raises(UsageError, match="12 mounts at most, not 13"):
+        labs.up(LabOptions(driver="qemu", mounts=(folder,) * 13, directory=tmp_path / "lab"))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert labs.down(tmp_path) is False
     assert (tmp_path / "file").read_text() == "mine"
