@@ -151,6 +151,11 @@ def width() -> int | None:
     return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else None
 
 
+def is_one_screen() -> bool:
+    """Tell whether the results and the messages are on one terminal."""
+    return sys.stdout.isatty() and sys.stderr.isatty()
+
+
 def confirm(question: str) -> bool:
     """Ask a yes/no question on the terminal; raise UsageError without a terminal."""
     if not sys.stdin.isatty():

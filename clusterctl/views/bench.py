@@ -94,11 +94,7 @@ def view(record: Record, *, for_page: bool = False) -> View:
         began=summary.started_at.replace("T", " ").replace("Z", " UTC"),
         word=words.with_finer(word, finer),
         tone=words.TONES[word],
-        # A terminal shows the failures of a failed run and their hints below its figures.
-        # The sentence on a program of the user has the failure itself.
-        sentence=""
-        if summary.status == "failed" and not (for_page or bench_sentence.of_a_program(result))
-        else bench_sentence.sentence(record),
+        sentence=bench_sentence.sentence(record),
         tiles=tuple(_variant_tiles(result.variants) if several else _tiles(result)),
         failures=result.proof.failures or (),
         how=_measured(record),

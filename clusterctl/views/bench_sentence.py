@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from clusterctl.documents.bench import (
     BenchResult,
@@ -15,6 +16,7 @@ from clusterctl.documents.bench import (
 )
 from clusterctl.documents.kinds import ComparisonWord, Effect, FaultKind
 from clusterctl.documents.proof import Proof
+from clusterctl.report.text.failures import in_a_sentence
 from clusterctl.report.text.table import size
 from clusterctl.results.noise import MOST_REPEATS
 from clusterctl.results.record import Record
@@ -52,16 +54,12 @@ def _program(record: Record) -> Iterator[str]:
     """Yield how a program of the user ended, or what ended it."""
     result = record.result
     if result.status is BenchStatus.FAILED:
-        first, *more = result.proof.failures or (None,)
-        if first is None:
-            yield f"{result.benchmark} failed"
-            return
-        said = first.message.partition("\n")[0]
-        before, found, culprit = said.partition(" s: ")
+        faults = list(result.proof.failures or ())
+        before, found, culprit = faults[0].message.partition(" s: ") if faults else ("", "", "")
         # Who stands still comes before the time in which the launch did not end.
-        named = bool(found) and first.kind is FaultKind.DEADLINE
-        yield f"{culprit}; {before} s" if named else said
-        yield counted(len(more), "more failure") if more else ""
+        if found and faults[0].kind is FaultKind.DEADLINE:
+            faults[0] = replace(faults[0], message=f"{culprit}; {before} s")
+        yield in_a_sentence(faults) or f"{result.benchmark} failed"
         return
     wall = max(result.walls, key=lambda one: one.np)
     yield f"{result.benchmark} ended on {counted(wall.np, 'rank')} in {_seconds(wall.seconds.median)}"
@@ -82,7 +80,7 @@ def _parts(record: Record, word: Word, finer: str) -> Iterator[str]:
     proof = result.proof
     nodes = record.summary.nodes or 1
     if result.status is BenchStatus.FAILED:
-        yield from _failed(proof)
+        yield in_a_sentence(proof.failures or ()) or "no figure"
     elif finer == words.TURNS:
         yield "the ranks took turns on a GPU, so these figures are not those of the library; start MPS as below"
     elif result.status is BenchStatus.DOUBTFUL:
@@ -102,17 +100,6 @@ def _parts(record: Record, word: Word, finer: str) -> Iterator[str]:
         yield from _training(record)
     else:
         yield from _collective(record, word)
-
-
-def _failed(proof: Proof) -> Iterator[str]:
-    first, *more = proof.failures or (None,)
-    if first is None:
-        yield "no figure"
-        return
-    yield first.message.partition("\n")[0]
-    yield (first.hint or "").partition("\n")[0]
-    if more:
-        yield counted(len(more), "more failure")
 
 
 def _doubtful(result: BenchResult) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from clusterctl.documents.locate import Locate, LocateStatus, Suspect, SuspectStatus
 from clusterctl.inventory import nodeset
+from clusterctl.report.text.failures import in_a_sentence
 from clusterctl.text.grouping import grouped
 from clusterctl.text.wording import counted, some
 from clusterctl.views import locate_cause, words
@@ -25,9 +26,7 @@ MEASURES = {
 def sentence(found: Locate) -> str:
     """Return what is slow, with the part that the measurements leave, and what to do next."""
     if found.status is LocateStatus.FAILED:
-        # The lines of the failures follow, with their reasons and hints.
-        said = found.failures[0].message.partition("\n")[0].partition(": ")[0] if found.failures else ""
-        return f"no verdict, because the run failed: {said}" if said else "no verdict, because the run failed"
+        return f"bad (failed): {in_a_sentence(found.failures) or 'no pair was measured'}"
     named = list(dict.fromkeys(_named(found)))
     if named:
         more = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 
 import pexpect
@@ -20,21 +21,42 @@ SHOWN = (
 )
 
 
-def test_rows_arrive_while_the_ranks_run_and_an_interrupt_reports_how_far_it_came(clusterctl, tmp_path):
+def started(clusterctl, tmp_path, python, *options):
+    """Start ``bench`` at a terminal of 120 columns, for this machine as a node with this Python."""
     inventory = tmp_path / "inventory.yaml"
     inventory.write_text(
-        "version: 1\nnodes:\n"
-        f"  - {{name: here, address: localhost, connection: local, python: {sys.executable}}}\n"
+        f"version: 1\nnodes:\n  - {{name: here, address: localhost, connection: local, python: {python}}}\n"
     )
-    child = pexpect.spawn(
+    return pexpect.spawn(
         str(clusterctl),
-        ["bench", "-i", str(inventory), "--runs", str(tmp_path / "runs"), *SWEEP],
+        ["bench", "-i", str(inventory), "--runs", str(tmp_path / "runs"), *options],
         # pytest-xdist sets COLUMNS to 80, below which the rows have fewer columns.
         env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "120"},
         dimensions=(24, 120),
         timeout=120,
         encoding="utf-8",
     )
+
+
+def test_a_terminal_shows_the_reason_of_a_failure_once_and_a_log_has_it_too(clusterctl, tmp_path):
+    options = ("--launcher", "local", "--library", "gloo", "-np", "2")
+    child = started(clusterctl, tmp_path, "/missing/python3", *options)
+    shown = child.read()
+    child.close()
+    assert child.exitstatus == 10
+    assert shown.count("/missing/python3") == 1, shown
+    assert re.search(r"^bad \(failed\): here: .*/missing/python3", shown, re.MULTILINE), shown
+    inventory = str(tmp_path / "inventory.yaml")
+    done = subprocess.run(
+        [str(clusterctl), "bench", "-i", inventory, "--runs", str(tmp_path / "runs"), *options],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.startswith("bad (failed): here: ")
+    assert re.search(r"^failed: [a-z-]+: here: .*/missing/python3", done.stderr, re.MULTILINE), done.stderr
+
+
+def test_rows_arrive_while_the_ranks_run_and_an_interrupt_reports_how_far_it_came(clusterctl, tmp_path):
+    child = started(clusterctl, tmp_path, sys.executable, *SWEEP)
     shown = ""
     while not all(re.search(wanted, shown) for wanted in SHOWN):  # a busy machine draws them in another order
         child.expect(r".+")

@@ -51,11 +51,14 @@ def lines(record: Record, output: Output) -> list[TonedLine]:
 def shown(form: Output, *, as_json: bool) -> Callable[[bench_run.Ended], None]:
     """Return a function that shows a result and its failures; it raises KeyboardInterrupt if a person ended the run."""
     from clusterctl.launch.failure import was_interrupted
+    from clusterctl.views import bench
 
     def show(ended: bench_run.Ended) -> None:
         if not as_json:
             console.data(lines(ended.record, form))
-        bench_run.say_end(ended)
+        # Standard error has every failure, unless a terminal shows the sentence right above it.
+        is_above = not as_json and form is Output.table and console.is_one_screen()
+        bench_run.say_end(ended, bench.view(ended.record).sentence if is_above else "")
         if was_interrupted(ended.faults):
             raise KeyboardInterrupt
 

@@ -246,14 +246,14 @@ def say_without(faults: Sequence[Fault], nodes: Sequence[Node]) -> None:
         console.talk(f"hint: to leave out the nodes that cannot be used: {interrupt.without(down)}")
 
 
-def say_end(ended: Ended) -> None:
-    """Print to stderr the faults, their hints, and the path of the run folder."""
+def say_end(ended: Ended, above: str = "") -> None:
+    """Print to stderr the faults and hints that the sentence ``above`` lacks, and the path of the run folder."""
     from clusterctl.launch.failure import was_interrupted
     from clusterctl.report.text import trust
     from clusterctl.report.text.failures import fault_lines
 
     if not was_interrupted(ended.faults):
-        for line in fault_lines(ended.faults):
+        for line in fault_lines(ended.faults, above):
             console.talk(line)
         say_without(ended.faults, ended.nodes)
         if ended.faults:

@@ -136,7 +136,8 @@ def locate(
         _write_hostfile(hostfile_without, session, document)
     if html is not None:
         _write_page(html, view)
-    _say_failures(run, found, document.cause, session)
+    is_above = not as_json and console.is_one_screen()
+    _say_failures(run, found, document.cause, session, view.sentence if is_above else "")
     draining.apply(drain, draining.of_locate(document), run.id, as_json=as_json)
     raise typer.Exit(results.exit_code(found))
 
@@ -183,11 +184,13 @@ def _measured(
     return run, found
 
 
-def _say_failures(run: RunDir, found: LocateRun, cause: KnownCause | None, session: Session) -> None:
+def _say_failures(
+    run: RunDir, found: LocateRun, cause: KnownCause | None, session: Session, above: str
+) -> None:
     from clusterctl.cli.bench.run import say_without
     from clusterctl.report.text.failures import fault_lines
 
-    for line in fault_lines(found.faults):
+    for line in fault_lines(found.faults, above):
         console.talk(line)
     say_without(found.faults, session.inventory.nodes)
     if found.faults:

@@ -10,6 +10,7 @@ from clusterctl.inventory import nodeset
 from clusterctl.report.line import Tone
 from clusterctl.report.text.folding import NAME, Kinds, named, shape, without_name
 from clusterctl.report.view import Item
+from clusterctl.text.wording import counted
 from clusterctl.transport import sudo
 
 if TYPE_CHECKING:
@@ -78,11 +79,24 @@ def folded_hint(names: Sequence[str], hints: Mapping[str, str | None]) -> str | 
     return text.replace(NAME, nodeset.fold(names))
 
 
-def fault_lines(faults: Iterable[Fault]) -> Iterator[str]:
-    """Yield the failures of a run and then the hints, each once; nodes with the same failure or hint share a line."""
+def fault_lines(faults: Iterable[Fault], above: str = "") -> Iterator[str]:
+    """Yield the failures of a run and then the hints, each once; nodes with the same failure or hint share a line.
+
+    What the reader has seen ``above``, in the sentence on top of the result, is left out.
+    """
     every = list(faults)
-    yield from (f"failed: {kind}: {message}" for kind, message in fault_messages(every))
-    yield from (f"hint: {hint}" for hint in fault_hints(every))
+    yield from (
+        f"failed: {kind}: {message}" for kind, message in fault_messages(every) if message not in above
+    )
+    yield from (f"hint: {hint}" for hint in fault_hints(every) if hint not in above)
+
+
+def in_a_sentence(faults: Sequence[Fault]) -> str:
+    """Return the first failure, its hint and the number of others, for the sentence on top; empty without failures."""
+    messages = [message.partition("\n")[0] for _, message in fault_messages(faults)]
+    hints = [hint.partition("\n")[0] for hint in fault_hints(faults[:1])]
+    more = [counted(len(messages) - 1, "more failure")] if len(messages) > 1 else []
+    return "; ".join([*messages[:1], *hints, *more])
 
 
 def fault_messages(faults: Iterable[Fault]) -> Iterator[tuple[str, str]]:

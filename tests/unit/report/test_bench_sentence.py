@@ -11,8 +11,11 @@ import pytest
 from clusterctl.benchmarks.training import Training
 from clusterctl.cli.bench import trust
 from clusterctl.documents.bench import BenchResult
+from clusterctl.documents.evidence import Fault
+from clusterctl.documents.kinds import FaultKind
 from clusterctl.errors import UsageError
 from clusterctl.launch.request import Request
+from clusterctl.report.text.failures import fault_lines
 from clusterctl.results.record import from_document
 from clusterctl.views import bench
 from clusterctl.workloads.shared_gpu import TIME_SLICES
@@ -163,17 +166,22 @@ def test_the_first_line_says_what_follows(document: dict[str, Any], said: str, w
     assert f'<p class="lead">{said}</p>' in bench_views.page(record)
 
 
-def test_a_failed_run_says_why_on_its_page_and_once_on_a_terminal() -> None:
+def test_the_text_of_a_failed_run_begins_as_its_page_and_gives_the_reason_once() -> None:
     fault = {
         "kind": "missing-program",
         "message": "n1: torch is not installed",
         "hint": "run clusterctl bootstrap",
     }
     record = from_document(swept(failures=[fault]) | {"status": "failed"})
-    assert bench.view(record, for_page=True).sentence == (
-        "bad (failed): n1: torch is not installed; run clusterctl bootstrap"
-    )
-    assert "torch" not in bench_views.text(record)
+    said = "bad (failed): n1: torch is not installed; run clusterctl bootstrap"
+    assert f'<p class="lead">{said}</p>' in bench_views.page(record)
+    assert bench_views.text(record).splitlines()[0] == said
+    faults = [
+        Fault(FaultKind.MISSING_PROGRAM, fault["message"], hint=fault["hint"]),
+        Fault(FaultKind.NODE_LOST, "n2: connection lost", hint="check n2"),
+    ]
+    assert list(fault_lines(faults, said)) == ["failed: node-lost: n2: connection lost", "hint: check n2"]
+    assert len(list(fault_lines(faults))) == 4
 
 
 def test_only_a_baseline_a_bound_or_a_threshold_makes_a_run_good() -> None:
