@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Literal
 
 from clusterctl.benchmarks.energy import NOT_READ
@@ -192,6 +193,9 @@ def _blocks(result: BenchResult) -> tuple[Block, Block, Block]:
         average = result.avg_busbw_gbps
         items = [] if average is None else [Item(Tone.HEAD, f"Avg bus bandwidth: {average:g} GB/s")]
         items += trust_lines.items(result.proof, result.evidence)
+        items += map(
+            partial(Item, Tone.PLAIN), trust_lines.neighbours(result.proof, result.evidence.stragglers)
+        )
     proof = Block("", items=tuple(items), on_page=False)
     return Block("", lines=tuple(head), on_page=False), found, proof
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 import bridged_nodes
@@ -84,3 +85,27 @@ def test_the_preflight_sends_its_eight_bytes_and_no_more(run_clusterctl, fleet, 
     (folder,) = (tmp_path / "runs").glob("*-preflight-*")
     said = (folder / "logs/8-bytes/rank-0.log").read_text()
     assert "Out of bounds values : 0 OK" in said and "Neighbours" not in said
+
+
+def test_repeats_probe_each_node_once(run_clusterctl, fleet, tmp_path):
+    """The nodes do not change between the repeats of a run, so only launches are repeated."""
+    calls, python = tmp_path / "calls", tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\necho "$(hostname) ${{OMPI_COMM_WORLD_RANK-probe}}" >> {calls}\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    inventory = fleet.inventory(tmp_path, socket_ifname="eth0", slots=1, python=python)
+    counted = []
+    for repeats in ("1", "3"):
+        calls.write_text("")
+        done = run_clusterctl(
+            "bench", "-i", str(inventory), "--library", "gloo", "--limit", "node[01-02]", "-np", "2", "-e", "64",
+            "--repeats", repeats, "--timeout", "150", env=fleet.env,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        counted.append(Counter(calls.read_text().splitlines()))
+    once, thrice = counted
+    assert once["node01 0"] and once["node02 1"], once
+    assert {name for name in once if name.endswith("probe")} == {"node01 probe", "node02 probe"}
+    for name, count in once.items():
+        assert thrice[name] == (count if name.endswith("probe") else 3 * count), (name, thrice)

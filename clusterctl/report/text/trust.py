@@ -172,6 +172,21 @@ def slow(entry: Sequence[SlowPart]) -> list[str]:
     return [*told, "  hint: clusterctl locate measures why"]
 
 
+def neighbours(proof: Proof, stragglers: Mapping[str, Sequence[SlowRank]] | None) -> list[str]:
+    """Return the line on the pairs that a run measured to find a slow rank (``proof.neighbours``), and the result."""
+    measured = proof.neighbours
+    if measured is None or not measured.ranks:
+        return []
+    rates = [one.gbps for one in measured.ranks]
+    pairs = "pairs of neighbours" + (" and of nodes" if proof.slow is not None else "")
+    found = list(
+        dict.fromkeys(f"rank {one.rank}" for listed in (stragglers or {}).values() for one in listed)
+    )
+    found += [" - ".join(one.nodes) for one in proof.slow or ()]
+    said = f"slow: {', '.join(found)}" if found else "no rank is slow"
+    return [f"{pairs}: {said} ({min(rates):.3g} to {max(rates):.3g} GB/s at {size(measured.size_bytes)})"]
+
+
 def refused(entry: str) -> list[str]:
     """Return the line on a variant that is not compared (``proof.refused``)."""
     return [entry]

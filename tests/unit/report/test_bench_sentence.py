@@ -228,3 +228,28 @@ def test_min_efficiency_without_an_efficiency_is_refused_before_a_node_is_contac
             trust.require_curve(85.0, asked)
     else:
         trust.require_curve(85.0, asked)
+
+
+@pytest.mark.parametrize(
+    ("slow_ranks", "slow_pairs", "said"),
+    [
+        ([], None, "pairs of neighbours: no rank is slow (4 to 5 GB/s at 4 MiB)"),
+        ([], [], "pairs of neighbours and of nodes: no rank is slow (4 to 5 GB/s at 4 MiB)"),
+        (
+            [{"rank": 1, "host": "n1", "loss": 0.4}],
+            None,
+            "pairs of neighbours: slow: rank 1 (4 to 5 GB/s at 4 MiB)",
+        ),
+    ],
+)
+def test_the_text_names_the_launches_that_looked_for_a_slow_rank(
+    slow_ranks: list[dict[str, Any]], slow_pairs: list[Any] | None, said: str
+) -> None:
+    ranks = [
+        {"rank": rank, "host": f"n{rank}", "gbps": 5.0 - rank, "gbps_with": {str(1 - rank): 5.0 - rank}}
+        for rank in range(2)
+    ]
+    proven = {"stragglers": {"2": slow_ranks}}
+    more = {} if slow_pairs is None else {"slow": slow_pairs}
+    document = swept(proven, neighbours={"size_bytes": 4 << 20, "ranks": ranks}, **more)
+    assert said in bench_views.text(from_document(document)).splitlines()
