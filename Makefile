@@ -109,8 +109,8 @@ core-by-file: $(VENV)/.dev ## collective_core compiled file by file, warnings be
 	@cd collective_core && export PATH="$(CURDIR)/$(BIN):$$PATH" && \
 	  cmake --preset ci -DCMAKE_UNITY_BUILD=OFF -DCCORE_BUILD_TESTS=OFF -DCCORE_CUDA=AUTO -B ../build/by-file && cmake --build ../build/by-file --parallel 2
 
-core-torch-suite: dev ## All of torch's own tests of a backend, on gloo and on ccore, compared (3 minutes)
-	$(BIN)/python tests/core/programs/torch_suite_compare.py
+core-torch-suite: dev ## All of torch's own tests of a backend at 2, 3 and 4 ranks, on gloo and on ccore, compared (10 minutes)
+	@for ranks in 2 3 4; do $(BIN)/python tests/core/programs/torch_suite_compare.py --world-size $$ranks || exit 1; done
 
 # torchvision 0.16 is the newest that a torch for CPUs can import from PyPI's builds, which are for CUDA.
 core-horovod: dev ## Horovod's own tests and synthetic benchmark at 2, 3 and 4 ranks, from a checkout: HOROVOD=../horovod (6 minutes)

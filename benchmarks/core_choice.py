@@ -1,8 +1,9 @@
 """The algorithm that collective_core chooses, beside each one that CCORE_ALGO can force, size by size.
 
 All variants are communicators of the same processes and take turns on the same buffers, so other load on the machine
-meets them alike. A ratio is the speed of the default over that of the forced algorithm: above 1 it is faster. Each rank
-is bound to a CPU of its own. Needs a C compiler; ``--library`` measures a build that is not installed.
+meets them alike. A ratio is the speed of the default over that of the forced algorithm: above 1 it is faster. The
+default is measured twice; the ratio of the two shows how far a single ratio of the run can be trusted. Each rank is
+bound to a CPU of its own. Needs a C compiler; ``--library`` measures a build that is not installed.
 
 ``--gbit 10`` puts the ranks on two emulated nodes, network namespaces with a shaped link, which needs root. The shaper
 lets bursts of 128 KiB pass, so smaller data is measured at the speed of the machine.
@@ -43,6 +44,7 @@ ALGORITHMS = {
 }
 BETWEEN = ("ring", "ps", "tree", "butterfly")
 IN_SHARED_MEMORY = ("oneshot", "twoshot", "cma")
+UNFORCED = ("again", "tuner")
 DEADLINE_S = 600
 
 
@@ -88,6 +90,7 @@ def measured(
     if options.gbit is not None and options.ranks > 2 and collective == "all_reduce":
         in_2d = "CCORE_ALGO=all_reduce:2d"
         variants += [(f"2d/{name}", f"{in_2d} CCORE_2D_BETWEEN={name}") for name in BETWEEN]
+    variants.append(("again", "-"))
     if options.autotune:
         variants.append(("tuner", "CCORE_AUTOTUNE=1"))
     command = [str(program), collective, str(options.budget_ms), str(len(variants))]
@@ -122,8 +125,8 @@ def size_text(size: int) -> str:
 
 def table(
     collective: str, times: dict[int, dict[str, float]], options: argparse.Namespace
-) -> tuple[str, float]:
-    """Return the ratios as a table, and the worst one to the best forced algorithm."""
+) -> tuple[str, float, float]:
+    """Return the ratios as a table, the worst one to the best forced algorithm, and to the second default."""
     names = [name for name in next(iter(times.values())) if name != "default"]
     where = options.transport if options.gbit is None else f"{options.gbit:g} Gbit/s between two nodes"
     lines = [
@@ -132,17 +135,18 @@ def table(
         + " | best | x best | |",
         "|---|" + "--:|" * (len(names) + 1) + "---|--:|---|",
     ]
-    worst = math.inf
+    worst = noise = math.inf
     for size, us in times.items():
-        best = min((name for name in names if name != "tuner"), key=lambda name: us[name])
+        best = min((name for name in names if name not in UNFORCED), key=lambda name: us[name])
         ratio = us[best] / us["default"]
         worst = min(worst, ratio)
+        noise = min(noise, us["again"] / us["default"], us["default"] / us["again"])
         ratios = " | ".join(f"{us[name] / us['default']:.2f}" for name in names)
         verdict = "met" if ratio >= GOAL else "MISS"
         lines.append(
             f"| {size_text(size)} | {us['default']:.2f} | {ratios} | {best} | {ratio:.2f} | {verdict} |"
         )
-    return "\n".join(lines), worst
+    return "\n".join(lines), worst, noise
 
 
 def cpu_name() -> str:
@@ -183,15 +187,15 @@ def main() -> None:
     load = " ".join(f"{value:.1f}" for value in os.getloadavg())
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     print(f"{cpu_name()}, {os.cpu_count()} CPUs, load {load}, {now}")
-    worst = math.inf
+    worst = noise = math.inf
     with tempfile.TemporaryDirectory() as folder:
         program = compiled(library, Path(folder))
         for collective in options.collective or ["all_reduce"]:
             rounds = [measured(program, collective, options, sizes) for _ in range(options.rounds)]
-            text, ratio = table(collective, best_of(rounds), options)
-            worst = min(worst, ratio)
+            text, ratio, own = table(collective, best_of(rounds), options)
+            worst, noise = min(worst, ratio), min(noise, own)
             print(f"\n{text}", flush=True)
-    print(f"\nlowest ratio to the best: {worst:.2f} (goal {GOAL:.2f})")
+    print(f"\nlowest ratio to the best: {worst:.2f} (goal {GOAL:.2f}); of the two defaults: {noise:.2f}")
     sys.exit(0 if worst >= GOAL else 1)
 
 
