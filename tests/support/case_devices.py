@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from clusterctl.facts.base import Reading, ReadStatus
 from clusterctl.facts.model.devices import Acs, Bridge, Gpu, GpuTopology, Link, NvLinks, PciDevice
-from clusterctl.facts.model.fabric import Gid, Interface, RdmaDevice, RdmaPort
+from clusterctl.facts.model.fabric import Bond, Gid, Interface, RdmaDevice, RdmaPort
 
 
 def reading(value, status=ReadStatus.OK):
@@ -129,7 +129,7 @@ def rdma_device(text):
 
 
 def interface_reading(value):
-    """``NAME MTU [MASTER] [ADDRESS/LENGTH...]``."""
+    """``NAME MTU[@GBPS] [MASTER] [ADDRESS/LENGTH...]``."""
     if isinstance(value, str):
         return reading(value)
     found = []
@@ -137,5 +137,18 @@ def interface_reading(value):
         name, mtu, *rest = text.split()
         addresses = tuple(word for word in rest if "/" in word)
         master = "".join(word for word in rest if "/" not in word) or None
-        found.append(Interface(name, "up", int(mtu), "", None, None, None, None, master, addresses))
+        mtu, _, gbps = mtu.partition("@")
+        speed = int(gbps) * 1000 if gbps else None
+        found.append(Interface(name, "up", int(mtu), "", speed, None, None, None, master, addresses))
     return Reading(tuple(found))
+
+
+def bonds(value):
+    """``NAME MODE POLICY|- MEMBER...``; a member ends with ``!`` if its link is down, ``?`` if LACP left it out."""
+    found = []
+    for text in value:
+        name, mode, policy, *members = text.split()
+        down, outside = ([word[:-1] for word in members if word.endswith(sign)] for sign in "!?")
+        names = tuple(word.rstrip("!?") for word in members)
+        found.append(Bond(name, mode, None if policy == "-" else policy, names, tuple(down), tuple(outside)))
+    return tuple(found)

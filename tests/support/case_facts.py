@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from case_devices import (
+    bonds,
     gpu_reading,
     gpu_topology,
     interface_reading,
@@ -133,6 +134,7 @@ DEFAULTS = {
     "clock": {},
     "rdma_files": "absent",
     "interfaces": "absent",
+    "bonds": [],
     "default_route": "absent",
     "nofile": 1048576,
     "stack": 8388608,
@@ -369,7 +371,9 @@ def facts_of(case):
             reading(rdma), f["libibverbs"], tuple(f["providers"].split()), tuple(f["uverbs"].split()),
             listed_reading,
         ),
-        network=Network(interface_reading(f["interfaces"]), True, reading(f["default_route"])),
+        network=Network(
+            interface_reading(f["interfaces"]), True, reading(f["default_route"]), bonds(f["bonds"])
+        ),
         docker=_docker(f["docker"]),
         storage=_storage(f), clock=_clock(f["clock"]),
         services=Services(

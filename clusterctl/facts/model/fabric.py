@@ -166,6 +166,20 @@ class Interface(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class Bond(Part):
+    """One bond of the kernel's bonding driver; ``mode`` and ``hash_policy`` as in its files: 802.3ad, layer3+4."""
+
+    name: str
+    mode: str
+    hash_policy: str | None
+    members: tuple[str, ...]
+    down: tuple[str, ...]
+    """Members whose link the bond's own monitor (MII or ARP) reports as down."""
+    outside: tuple[str, ...]
+    """Members that LACP put into another aggregator than the active one, so that they carry nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Network(Part):
     """Network interfaces; ``addresses_known`` is False if ``ip`` is missing on the node."""
 
@@ -173,6 +187,7 @@ class Network(Part):
     addresses_known: bool
     default_route: Reading[str]
     """The interface of the IPv4 default route, or else of the IPv6 default route."""
+    bonds: tuple[Bond, ...] = ()
 
     def interface(self, name: str) -> Interface | None:
         """Return the interface with this name, or None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
-from clusterctl.facts.model.fabric import Interface, Network
+from clusterctl.facts.model.fabric import Bond, Interface, Network
 from clusterctl.facts.subjects.pci import BDF
 from clusterctl.inventory.field_types import is_address
 from clusterctl.text.foreign import whole
@@ -27,6 +27,8 @@ v=; {{ while read -r x d y; do [ "$d" != 00000000 ] || v=1; done </proc/net/rout
         missing="/sys/class/net not found",
         files=(
             *(f"/sys/class/net/*/{name}" for name in ("operstate", "mtu", "address", "speed")),
+            *(f"/sys/class/net/*/bonding/{name}" for name in ("mode", "xmit_hash_policy", "ad_aggregator")),
+            *(f"/sys/class/net/*/bonding_slave/{name}" for name in ("mii_status", "ad_aggregator_id")),
             *("/sys/class/net/*/device/numa_node", "/proc/net/route"),
         ),
         links=("/sys/class/net/*", "/sys/class/net/*/device/driver", "/sys/class/net/*/master"),
@@ -86,6 +88,41 @@ def parse_interfaces(text: str, addresses: dict[str, tuple[str, ...]]) -> tuple[
     return tuple(sorted(interfaces, key=lambda interface: interface.name))
 
 
+def parse_bonds(text: str) -> tuple[Bond, ...]:
+    """Parse the files of the bonding driver (Linux, Documentation/networking/bonding.rst)."""
+    files, targets = Files.of_text(text), links(text)
+    bonds = []
+    for match, mode in files.matching(r"([^/]+)/bonding/mode"):
+        name = match[1]
+        members = sorted(
+            link.removesuffix("/master")
+            for link, target in targets.items()
+            if link.endswith("/master") and target.rpartition("/")[2] == name
+        )
+        active = files.number(f"{name}/bonding/ad_aggregator")
+        down = [one for one in members if files.text(f"{one}/bonding_slave/mii_status") == "down"]
+        outside = [
+            one
+            for one in members
+            if one not in down
+            and active is not None
+            and files.number(f"{one}/bonding_slave/ad_aggregator_id") not in (None, active)
+        ]
+        # Both files have the kernel's name and number: "802.3ad 4".
+        policy = files.text(f"{name}/bonding/xmit_hash_policy") or ""
+        bonds.append(
+            Bond(
+                name=name,
+                mode=mode.partition(" ")[0],
+                hash_policy=policy.partition(" ")[0] or None,
+                members=tuple(members),
+                down=tuple(down),
+                outside=tuple(outside),
+            )
+        )
+    return tuple(sorted(bonds, key=lambda bond: bond.name))
+
+
 def parse_default_route(text: str) -> str:
     """Return the interface of the default route with the lowest metric in /proc/net/route."""
     routes = []
@@ -134,4 +171,5 @@ def parse(sections: Sections) -> Network:
         interfaces=section.read(lambda text: parse_interfaces(text, addresses.or_else({}))),
         addresses_known=addresses.value is not None,
         default_route=_default_route(section),
+        bonds=section.read(parse_bonds).or_else(()),
     )

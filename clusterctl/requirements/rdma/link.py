@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from clusterctl.inventory.field_types import too_many_hcas
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
+from clusterctl.requirements.rdma import bonds as rdma_bonds
 from clusterctl.requirements.rdma import counters as rdma_counters
 from clusterctl.requirements.rdma import efa
 from clusterctl.requirements.rdma import gids as rdma_gids
@@ -130,6 +131,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     for wrong, odd in (
         rdma_gids.index_faults(facts, node, ports, indices),
         rdma_fleet.unlike(facts, ports, fleet),
+        rdma_bonds.faults(facts, ports),
     ):
         faults += wrong
         warnings += odd
@@ -149,6 +151,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     warnings += rdma_counters.warnings(facts, earlier, added)
     evidence |= {
         "gid_index": {f"{d.name}:{p.number}": rdma_gids.index_of(facts, d, p) for d, p in ports},
+        "bonds": {bond.name: rdma_bonds.text(facts, bond) for bond in rdma_bonds.below(facts, ports)},
         "errors_since": dict(added),
         "counters_were_reset": was_reset,
     }
