@@ -14,6 +14,7 @@ _BY_HARDWARE: tuple[AcceptRow, ...] = (
     *tcp.ROWS,
     *tools.ROWS,
     *fleet.ROWS,
+    *rdma.AT_THE_END,
     *sanity.AT_THE_END,
 )
 ROWS = tuple(row for tier in Tier for row in _BY_HARDWARE if row.tier is tier)

@@ -16,12 +16,26 @@ RDMA = (
 RDMA_HW = (
     *("out_of_sequence", "packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err"),
     *("rnr_nak_retry_err", "rx_icrc_encapsulated", "rx_drops"),
+    *("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored"),
 )
 
 # Error counters of PCI devices are many and nearly all zero, so that zeros are left out; the class tells what the
 # device is. Interfaces without a device (bridges, tunnels, those of containers) count only on a node with just those,
 # such as a container.
 _COUNTERS = f"""\
+for f in /sys/class/infiniband/*/ports/1/link_layer; do
+  x=; {{ read -r x <"$f"; }} 2>/dev/null
+  [ "$x" = Ethernet ] || continue
+  for d in "${{f%/ports/*}}"/device/net/*; do
+    [ -e "$d" ] || continue
+    d=${{d##*/}}
+    # Drivers of other vendors have other names (bnxt: rx_pfc_ena_frames_pri3); dcb reads the same of each.
+    t 10 ethtool -S "$d" 2>/dev/null |
+      grep -E '^ *([rt]x_prio[0-7]_(bytes|discards)|tx_pause_storm_[a-z]+_events): [0-9]' |
+      while read -r x y; do echo "roce $d $x $y"; done
+    t 10 dcb -s pfc show dev "$d" 2>/dev/null | while read -r x y; do echo "dcb $d $x $y"; done
+  done
+done
 set --
 for f in /sys/class/net/*; do [ -e "$f/device" ] && set -- "$@" "$f"; done
 [ $# -gt 0 ] || for f in /sys/class/net/*; do
@@ -64,6 +78,8 @@ def parse_counts(text: str) -> tuple[DeviceCount, ...]:
             kind = "pcie" if re.match(r"0x0[236]", match[1]) else "pcie_other"
             if not match[4].startswith("TOTAL"):
                 found[kind, match[2], f"{match[3]}: {match[4]}"] = int(match[5])
+        elif line.startswith(("roce ", "dcb ")):
+            found.update(_of_priorities(line))
     for path, said in path_lines(text):
         place, value = _place(path), said.removeprefix("oom_kill ")
         if place is not None and is_whole(value):
@@ -73,6 +89,31 @@ def parse_counts(text: str) -> tuple[DeviceCount, ...]:
     if not found:
         raise Unparsable("no counter in the output")
     return tuple(DeviceCount(*key, value) for key, value in sorted(found.items()))
+
+
+def _of_priorities(line: str) -> dict[tuple[str, str, str], int]:
+    """Return the counters in a line of ``ethtool -S`` (mlx5's names) or ``dcb -s pfc show``, after the interface.
+
+    Source: Linux, Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst, and dcb-pfc(8).
+    """
+    if match := re.fullmatch(r"roce (\S{1,40}) ([rt]x)_prio([0-7])_(bytes|discards): (\d{1,20})", line):
+        return {("roce", match[1], f"{match[2]}_{match[4]}: priority {match[3]}"): int(match[5])}
+    if match := re.fullmatch(r"roce (\S{1,40}) tx_pause_storm_([a-z]{1,20})_events: (\d{1,20})", line):
+        return {("roce", match[1], f"pause_storm: {match[2]}"): int(match[3])}
+    match = re.fullmatch(
+        r"dcb (\S{1,40}) (prio-pfc|requests|indications)((?: [0-7]:(?:on|off|\d{1,20})){1,8})", line
+    )
+    if match is None:
+        return {}
+    name = {"prio-pfc": "pfc", "requests": "tx_pause", "indications": "rx_pause"}[match[2]]
+    values = (word.split(":") for word in match[3].split())
+    return {
+        ("roce", match[1], f"{name}: priority {priority}"): int(value == "on")
+        if name == "pfc"
+        else whole(value)
+        for priority, value in values
+        if name == "pfc" or is_whole(value)
+    }
 
 
 def _place(path: str) -> tuple[str, str, str] | None:

@@ -336,6 +336,8 @@ def test_every_counter_that_the_probe_reads_has_a_meaning() -> None:
         assert ("ethernet", name) in known
     for name in (*counters.RDMA, *counters.RDMA_HW):
         assert ("rdma", name) in known
+    for name in ("rx_pause", "tx_pause", "rx_discards", "tx_discards", "pause_storm"):
+        assert ("roce", name) in known
     for event in health.EVENTS[2:]:
         assert table.log_row(event.replace("[0-9]*", "1").replace("[CU]", "U")), event
     read = {name for gpu in IDLE.gpus.value or () for name, _ in gpu.counts} - {"slowed_us_sync_boost"}
