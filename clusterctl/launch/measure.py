@@ -142,9 +142,7 @@ class Measurement:
         # Notes come before faults: too many ranks may be the reason for both.
         for note in chosen.notes():
             self._say(f"note: {note}")
-        # An image that Slurm starts is not on the nodes before.
-        in_image = program is not None and program.container is not None
-        found = None if in_image else self._runner.versions()
+        found = self._runner.versions(program)
         for one in found.unfit if found is not None else ():
             self._say(f"note: {one.what} {one.reason}")
         faults = chosen.unmet()

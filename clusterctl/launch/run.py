@@ -167,9 +167,12 @@ class Runner:
             self._ready[asked] = answers
         return answers, faults
 
-    def versions(self) -> SoftwareVersions | None:
-        """Return the versions on the prepared nodes, in image and host if these are containers; None before that."""
-        if not self.facts:
+    def versions(self, program: UserProgram | None) -> SoftwareVersions | None:
+        """Return the versions on the prepared nodes, in image and host if these are containers; None before that.
+
+        None also if Slurm starts ``program`` in an image, which is not on the nodes when they are probed.
+        """
+        if not self.facts or (program is not None and program.container is not None):
             return None
         return side_by_side(self.facts) if self._hosts is None else side_by_side(self._hosts, self.facts)
 

@@ -186,8 +186,7 @@ def measure(asked: Experiment, request: Request, say: Callable[[str], None] = co
     if measured.faults and not was_interrupted(measured.faults):
         node_of = of_ranks(*(one["node_of_rank"] for one in measured.launches))
         result = result.model_copy(update={"cause": cause_in(run.path, node_of=node_of)})
-    result = _with_topology(run, runner, result, measured.launches)
-    result = _with_versions(runner, result, request)
+    result = _with_nodes(run, runner, result, request, measured.launches)
     result = bench_trust.held_to(bench_trust.held_against(result, asked.baseline), asked.min_efficiency)
     lines = [command.line for command in commands]
     record = from_document(result.document(), commands=lines, folder=str(run.path.resolve()), label=run.label)
@@ -195,10 +194,14 @@ def measure(asked: Experiment, request: Request, say: Callable[[str], None] = co
     return Ended(run, result, record, measured.faults, asked.session.inventory.nodes)
 
 
-def _with_topology(
-    run: RunDir, runner: Runner, result: BenchResult, launches: Sequence[Mapping[str, Any]]
+def _with_nodes(
+    run: RunDir,
+    runner: Runner,
+    result: BenchResult,
+    request: Request,
+    launches: Sequence[Mapping[str, Any]],
 ) -> BenchResult:
-    """Return the result with ``proof.topology`` of the nodes that took part; write NCCL's files to the run folder."""
+    """Return the result with the versions and the topology of the nodes; write NCCL's files to the run folder."""
     from clusterctl.launch import topologies
 
     for node, dump in runner.dumps.items():
@@ -210,18 +213,10 @@ def _with_topology(
                 rundir.write_atomically(path, f"{text}\n".encode())
     nodes = dict.fromkeys(place["node"] for launch in launches for place in launch["placements"])
     found = topologies.part(list(nodes), runner.dumps, runner.facts)
-    if found is None:
-        return result
-    return result.model_copy(update={"proof": result.proof.model_copy(update={"topology": found})})
-
-
-def _with_versions(runner: Runner, result: BenchResult, request: Request) -> BenchResult:
-    """Return the result with ``proof.versions``; unchanged if Slurm ran the ranks in an image that no probe saw."""
-    if request.program is not None and request.program.container is not None:
-        return result
-    return result.model_copy(
-        update={"proof": result.proof.model_copy(update={"versions": runner.versions()})}
-    )
+    update: dict[str, Any] = {"versions": runner.versions(request.program)}
+    if found is not None:
+        update["topology"] = found
+    return result.model_copy(update={"proof": result.proof.model_copy(update=update)})
 
 
 def _tell_interrupted(reached: str, ended: str, kept: str) -> None:

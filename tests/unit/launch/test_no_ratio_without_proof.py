@@ -108,7 +108,7 @@ class ReportingRunner:
     def identity(self):
         return SHOWN
 
-    def versions(self):
+    def versions(self, program):
         return None
 
     def prepare(self, *_):

@@ -9,9 +9,10 @@ import pytest
 from case_facts import facts_of
 from launch_facts import Answering
 
+from clusterctl.benchmarks.user_program import UserProgram
 from clusterctl.documents.kinds import Compatibility
 from clusterctl.facts.model.sharing import Versions
-from clusterctl.inventory.model import Node
+from clusterctl.inventory.model import ContainerSettings, Node
 from clusterctl.launch.run import Runner
 from clusterctl.trust import versions
 
@@ -152,4 +153,7 @@ def test_nodes_are_in_the_order_of_the_inventory_whichever_answers_first():
     nodes = tuple(Node(name=name, address=name) for name in of_node)
     runner = Runner(nodes, lambda node: of_node[node.name], fanout=2)
     runner.prepare({})
-    assert {one.nodes for row in runner.versions().rows for one in row.host} == {("node01", "node02")}
+    assert {one.nodes for row in runner.versions(None).rows for one in row.host} == {("node01", "node02")}
+    # Slurm starts the image together with the ranks, so no probe has seen it.
+    program = UserProgram(("true",), container=ContainerSettings(image="debian:12"))
+    assert runner.versions(program) is None
