@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from clusterctl.artifacts import pyxis, shell
+from clusterctl.artifacts import enroot, pyxis, shell
 from clusterctl.artifacts.words import check, variable
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory import nodeset
@@ -27,12 +27,14 @@ def sbatch_script(
     partition: str | None = None,
     exclusive: bool = True,
     container: ContainerSettings | None = None,
+    by_enroot: bool = False,
 ) -> str:
     """Return the text for ``sbatch``: ``np`` ranks of ``program`` on ``hosts``, (Slurm's NodeName, ranks) in order.
 
     The rendezvous is at Slurm's address of the allocation's first node, on ports derived from the job's number. A
     variable with the value None comes from the environment of sbatch. ``container``: ranks run in its image with its
-    volumes, by the options of Pyxis. Raise ArtifactError for values that Slurm or Pyxis would reject or misread.
+    volumes, by the options of Pyxis or, with ``by_enroot``, by enroot itself. Raise ArtifactError for values that Slurm
+    or what starts the image would reject or misread.
     """
     check(np, program, hosts)
     if not hosts:
@@ -85,8 +87,9 @@ def sbatch_script(
         options.append("--distribution=arbitrary")
     else:
         options.append("--distribution=block")
+    names = (*(env or {}), *_RENDEZVOUS)
     if container is not None:
-        options += pyxis.options(container, (*(env or {}), *_RENDEZVOUS))
+        options += enroot.words(container, names) if by_enroot else pyxis.options(container, names)
     return "\n".join((*lines, shell.line((*options, *program)))) + "\n"
 
 

@@ -91,6 +91,8 @@ class LaunchPlan:
     """Whether ranks run a program of the user, which may leave processes behind."""
     container: ContainerSettings | None = None
     """The container in whose image Slurm starts the ranks; None: they run on the nodes themselves."""
+    by_enroot: bool = False
+    """Whether enroot starts the image itself, because Slurm has no Pyxis."""
 
     @property
     def argv(self) -> tuple[str, ...]:

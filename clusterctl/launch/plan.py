@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from clusterctl.artifacts import enroot
 from clusterctl.artifacts.ranks import agreed, agreed_env
 from clusterctl.benchmarks.base import Fault
 from clusterctl.benchmarks.collective import CollectiveSweep, program_of
@@ -301,6 +302,9 @@ def launch(
     used = [(answer, count) for answer, count in zip(answers, counts, strict=True) if count]
     members = [answer for answer, _ in used]
     first = members[0]
+    by_enroot = container is not None and not first.pyxis and all(member.enroot for member in members)
+    if container is not None and by_enroot:
+        enroot.require_file(container.image or "")
     env = _environment(
         members, np, library, launcher.name, options, forward, timeout_s=timeout_s, identity=identity, number=number,
         oversubscribe=oversubscribe, proving=proving, dumping=dumping,
@@ -334,6 +338,7 @@ def launch(
         mesh_keys=first.mesh_keys,
         foreign=foreign,
         container=container,
+        by_enroot=by_enroot,
     )  # fmt: skip
 
 

@@ -75,6 +75,9 @@ class Readiness:
     srun: str | None = None
     slurm_nodes: tuple[str, ...] = ()
     """The names of Slurm's nodes, as sinfo prints them on this node."""
+    pyxis: bool = False
+    """Whether srun has the options of Pyxis on this node."""
+    enroot: str | None = None
     library: InstalledLibrary | None = None
     """The requested library of others."""
     hydra: str | None = None

@@ -87,7 +87,9 @@ else
 fi
 """
     if program.container is not None:
-        return unpack.encode()
+        image = shlex.quote(program.container.image or "")
+        look = f'[ -r {image} ] || echo "{_MISSING}"{image} not found\n' if plan.by_enroot else ""
+        return f"{unpack}{look}".encode()
     return f"""{unpack}set -- {shlex.quote(start)} {shlex.quote(script or "")}
 [ -z {shlex.quote(paths)} ] || PATH={shlex.quote(paths)}:$PATH
 [ -z {shlex.quote(folder)} ] || cd {shlex.quote(folder)} 2>/dev/null || :

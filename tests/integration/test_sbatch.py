@@ -92,3 +92,32 @@ def test_ranks_run_in_the_image_with_the_variables_of_the_script(run_clusterctl,
     script.write_text(re.sub(r"--container-env=\S+", "--container-env=MASTER_ADDR", done.stdout))
     sent = with_pyxis.run("sbatch", "--parsable", str(script))
     assert log_of(with_pyxis, sent.stdout.strip()).count(" image 127.0.0.1") == 4
+
+
+def test_ranks_run_in_a_file_that_enroot_starts(run_clusterctl, cluster, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", slurm_cluster.with_enroot(tmp_path / "enroot"))
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text(
+        "version: 1\ndefaults: {slots: 2, env: {NCCL_ALGO: Ring}, container: {volumes: ['/data', '/code:/code']}}\n"
+        "nodes: [node01, node02]\n"
+    )
+    image = tmp_path / "image.sqsh"
+    image.touch()
+    render = ("render", "sbatch", "-i", str(inventory), "--no-exclusive", "--enroot", "--container")
+    program = ("--", "sh", "-c", "echo $NCCL_ALGO $MASTER_ADDR $SLURM_PROCID${HOME}")
+    done = run_clusterctl(*render, str(image), *program)
+    assert done.returncode == 0, done.stderr
+    script = cluster.directory / "enroot.sh"
+    script.write_text(done.stdout)
+    sent = cluster.run("sbatch", "--parsable", str(script))
+    assert sent.returncode == 0, sent.stderr
+    said = log_of(cluster, sent.stdout.strip())
+    lines = sorted(line for line in said.splitlines() if not line.startswith("srun: "))
+    assert lines == [f"{rank}: Ring 127.0.0.1 {rank}" for rank in range(4)], said
+    mounts = "/data:/data:none:rbind,x-create=auto /code:/code:none:rbind,x-create=auto"
+    assert (tmp_path / "enroot/record").read_text().splitlines() == [f"{image} {mounts}"] * 4
+    refused = run_clusterctl(*render, "nvcr.io/nvidia/pytorch:26.10", *program)
+    assert refused.returncode != 0
+    assert "enroot without Pyxis starts only a squashfs file" in refused.stderr
+    alone = run_clusterctl(*render[:-1], *program)
+    assert (alone.returncode, "--enroot starts an image, and none is given" in alone.stderr) == (2, True)

@@ -34,19 +34,24 @@ def in_allocation(slurm, clusterctl, sshd_farm, tmp_path):
     """Run a command of clusterctl in an allocation of both nodes; the first is this machine."""
     cluster, _ = slurm
 
-    def run(command, *arguments, **settings):
-        farm = sshd_farm(2)
-        path = farm.inventory(tmp_path, socket_ifname="lo", slots=1, **settings)
+    def run(command, *arguments, path=None, refused=False, **settings):
+        farm = sshd_farm(2, sshd_config="" if path is None else f"SetEnv SHLVL=1 PATH={path}")
+        search = {} if path is None else {"PATH": path}
+        inventory = farm.inventory(tmp_path, socket_ifname="lo", slots=1, **settings)
         # The allocation is in the environment of this machine's own processes: the first node is this machine.
         local = f"  - name: node01\n    connection: local\n    address: {farm.nodes[0].address}\n"
-        text = path.read_text().replace(f"  - name: node01\n    address: {farm.nodes[0].address}\n", local)
-        path.write_text(text)
+        text = inventory.read_text().replace(
+            f"  - name: node01\n    address: {farm.nodes[0].address}\n", local
+        )
+        inventory.write_text(text)
         words = (*SALLOC, "sh", "-c", 'echo "allocation $SLURM_JOB_ID" >&2; exec "$@"', "sh")
         done = subprocess.run(
-            (*words, str(clusterctl), command, str(path), *arguments),
-            env={**os.environ, **farm.env, **cluster.env, "CLUSTERCTL_RUNS": str(tmp_path / "runs")},
+            (*words, str(clusterctl), command, str(inventory), *arguments),
+            env={**os.environ, **farm.env, **cluster.env, **search, "CLUSTERCTL_RUNS": str(tmp_path / "runs")},
             cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=250, check=False,
         )  # fmt: skip
+        if refused:
+            return done
         assert done.stdout, done.stderr
         document = json.loads(done.stdout)
         (job,) = [line.split()[1] for line in done.stderr.splitlines() if line.startswith("allocation ")]
@@ -113,6 +118,45 @@ def test_a_slurm_without_pyxis_is_named(slurm, in_allocation):
         plugins.write_text(listed)
     assert done.returncode == 10
     assert document["cause"]["id"] == "slurm-without-pyxis", document["cause"]
+
+
+def test_a_program_runs_in_a_file_that_enroot_starts_without_pyxis(slurm, in_allocation, tmp_path):
+    """The stand-in has enroot's options and its rule for variables, and starts no container."""
+    plugins = slurm[0].directory / "plugstack.conf"
+    listed = plugins.read_text()
+    plugins.write_text("")
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.sh").write_text('echo "job $SLURM_JOB_ID $NCCL_ALGO rank $RANK of $WORLD_SIZE $HOME"\n')
+    image = tmp_path / "image.sqsh"
+    image.touch()
+    path = slurm_cluster.with_enroot(tmp_path / "enroot")
+    settings = {"env": {"NCCL_ALGO": "Ring"}, "container": {"volumes": ["/data:/data:ro"]}, "path": path}
+    common = ("--bring", str(code), "--json", "--", "sh", "train.sh")
+    try:
+        done, document, job = in_allocation("launch", "--container", str(image), *common, **settings)
+        missing, failed, _ = in_allocation("launch", "--container", f"{image}.old", *common, **settings)
+        named = in_allocation("launch", "--container", "debian:12", *common, path=path, refused=True)
+    finally:
+        plugins.write_text(listed)
+    assert done.returncode == 0, done.stderr
+    assert (document["status"], document["launcher"]) == ("ok", "srun")
+    recorded = (tmp_path / "enroot/record").read_text().splitlines()
+    (token,) = {line.split(":")[-3].split()[-1] for line in recorded}
+    launches = (tmp_path / "runs").glob("*-launch-*/launch.json")
+    (folder,) = {found.parent for found in launches if token in found.read_text()}
+    for rank in (0, 1):
+        # Neither the HOME of the host nor the value of the image is the program's.
+        log = (folder / "logs" / f"rank-{rank}.log").read_text()
+        assert log.splitlines() == [f"job {job} Ring rank {rank} of 2 "]
+    mounts = f"/data:/data:none:rbind,x-create=auto,ro {token}:{token}:none:rbind,x-create=auto"
+    assert recorded == [f"{image} {mounts}"] * 2
+    assert missing.returncode == 10
+    assert [fault["message"] for fault in failed["proof"]["failures"]] == [
+        f"node[01-02]: {image}.old not found"
+    ]
+    assert named.returncode == 9, named.stderr
+    assert "enroot without Pyxis starts only a squashfs file, not the image 'debian:12'" in named.stderr
 
 
 def test_only_srun_starts_ranks_in_an_image(run_clusterctl, tmp_path):

@@ -197,6 +197,13 @@ def with_pyxis(folder: Path) -> str:
     return f"required {plugin} {folder}/record NCCL_ALGO=image\n"
 
 
+def with_enroot(folder: Path) -> str:
+    """Return a PATH that begins with the stand-in of enroot, which writes the file ``record`` of its directory."""
+    folder.mkdir()
+    shutil.copy(Path(__file__).with_name("enroot_stand_in"), folder / "enroot")
+    return f"{folder}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
 def _start_munge(cluster: SlurmCluster) -> None:
     munge = pwd.getpwnam("munge") if os.geteuid() == 0 else None
     key = cluster.directory / "munge.key"

@@ -210,6 +210,8 @@ def _config(directory: Path, extra: str) -> Path:
     version = re.search(r"OpenSSH_(\d+)\.(\d+)", banner)
     if version and (int(version[1]), int(version[2])) >= (9, 8):
         lines.append("PerSourcePenalties no")  # failed logins on purpose must not lock the loopback out
+    if extra.startswith("SetEnv "):
+        lines.remove("SetEnv SHLVL=1")  # the first one counts
     path.write_text("\n".join(lines) + "\n" + extra + "\n", encoding="utf-8")
     return path
 

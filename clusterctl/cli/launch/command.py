@@ -66,7 +66,7 @@ def launch(
             "--container",
             metavar="IMAGE",
             help="Run the ranks in this image by srun and Pyxis, with the volumes of the inventory's container; an "
-            "image or a squashfs file.",
+            "image or a squashfs file. Without Pyxis enroot starts a squashfs file.",
         ),
     ] = None,
     comparison: options.ComparisonOptions,

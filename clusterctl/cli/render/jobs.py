@@ -68,6 +68,14 @@ def sbatch(
             "squashfs file.",
         ),
     ] = None,
+    enroot: Annotated[
+        bool,
+        typer.Option(
+            "--enroot",
+            help="Start the image of --container by enroot itself, for a Slurm without Pyxis; IMAGE is then a squashfs "
+            "file that all nodes have.",
+        ),
+    ] = False,
     program: ProgramArgument = None,
     json: JsonOption = False,
 ) -> None:
@@ -79,6 +87,11 @@ def sbatch(
     from clusterctl.artifacts.sbatch import sbatch_script
 
     require_image(container, "--container")
+    if enroot and container is None:
+        raise UsageError(
+            "--enroot starts an image, and none is given",
+            hint="add --container FILE.sqsh, or leave out --enroot",
+        )
     nodes = load(inventory, limit).nodes
     placement = place(nodes, np, slots)
     used = nodes[: len(placement.hosts)]
@@ -89,6 +102,7 @@ def sbatch(
         gpus_per_node=int(gpus) if gpus else None, time_minutes=time_minutes, partition=partition,
         exclusive=exclusive,
         container=None if container is None else used[0].container.model_copy(update={"image": container}),
+        by_enroot=enroot,
     )  # fmt: skip
     emit("sbatch", text.rstrip("\n"), json)
 

@@ -67,6 +67,9 @@ class LaunchFacts(Part):
     srun: str | None = None
     slurm_nodes: tuple[str, ...] = ()
     """The names of Slurm's nodes, as sinfo prints them on this node."""
+    pyxis: bool = False
+    """Whether srun has the options of Pyxis, which starts ranks in images."""
+    enroot: str | None = None
     perf: str | None = None
     """The path of the requested program of nccl-tests."""
     identity: str | None = None

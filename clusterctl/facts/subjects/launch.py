@@ -44,8 +44,10 @@ else
 fi
 if command -v srun >/dev/null 2>&1; then
   found srun "$(command -v srun)" ''
+  ! t 15 srun --help 2>/dev/null </dev/null | grep -q -e '--container-image' || echo 'pyxis yes'
   t 15 sinfo -h -N -o 'slurm-node %N' 2>/dev/null </dev/null
 fi
+found enroot "$(find_program enroot)" ''
 if [ -n "$PERF" ]; then found perf "$(find_program "$PERF")" ''
 else found perf "$(find_program "$PROGRAM" "${PROGRAM}_mpi" "$b/nccl-tests/build/$PROGRAM")" ''
 fi
@@ -86,6 +88,8 @@ def parse(sections: Sections) -> LaunchFacts:
         hydra=executable("hydra"),
         srun=one("srun"),
         slurm_nodes=tuple(sorted({name.strip() for name in said.get("slurm-node", ())})),
+        pyxis=one("pyxis") == "yes",
+        enroot=one("enroot"),
         perf=one("perf"),
         identity=one("identity"),
         known_hosts=one("known_hosts"),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clusterctl.artifacts import pyxis
+from clusterctl.artifacts import enroot, pyxis
 from clusterctl.artifacts.words import check, variable
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory import nodeset
@@ -43,31 +43,38 @@ class Srun:
         commas = {name: value for name, value in env.items() if value is not None and "," in value}
         own = () if plan.by_hand else (f"SLURM_HOSTFILE={plan.directory}/{HOSTFILE}",)
         words = [*own, *(f"{name}={value}" for name, value in commas.items())]
+        options, starting = _in_image(plan, env)
         return (
             *(("env", *words) if words else ()),
             *(() if plan.by_hand else ("sh", f"{plan.directory}/{OUTPUT}")),
             *srun_argv(
                 np=plan.np,
-                program=plan.program,
+                program=(*starting, *plan.program),
                 nodes=len(plan.placements),
                 node_list=[(p.node, p.ranks) for p in plan.placements] if plan.by_hand else (),
                 env={name: None if name in commas else value for name, value in env.items()},
                 # Slurm's time limit only backs up clusterctl's deadline.
                 time_limit_minutes=None if plan.by_hand else math.ceil(plan.timeout_s / 60) + 2,
-                options=_in_image(plan, env),
+                options=options,
             ),
         )
 
 
-def _in_image(plan: LaunchPlan, env: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Return the options that start ranks in the image, which gets the launch directory beside its volumes."""
+def _in_image(plan: LaunchPlan, env: Mapping[str, str | None]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the options of srun, and the words before the program, that start ranks in the image.
+
+    The image gets the launch directory beside its volumes.
+    """
     if plan.container is None:
-        return ()
+        return (), ()
     volumes = plan.container.volumes
     if not plan.by_hand:
         volumes = (*volumes, f"{plan.directory}:{plan.directory}")
     names = (*env, *(name for name, _ in plan.secrets))
-    return tuple(pyxis.options(plan.container.model_copy(update={"volumes": volumes}), names))
+    container = plan.container.model_copy(update={"volumes": volumes})
+    if plan.by_enroot:
+        return (), enroot.words(container, names)
+    return tuple(pyxis.options(container, names)), ()
 
 
 def srun_argv(
