@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from clusterctl.documents.bench import (
     BenchResult,
@@ -233,11 +234,32 @@ def against(one: VariantResult, first: VariantResult) -> str:
     if one.proof.refused:
         return f"{one.name}: {one.proof.refused}"
     figures: list[VariantRow | VariantPoint] = [*one.rows, *one.points]
-    judged = [(figure.word, figure.ratio) for figure in figures if figure.word and figure.ratio]
-    of = "size" if one.rows else "point"
-    if not judged:
+    said = outcomes(figures, "size" if one.rows else "point", one.repeats)
+    if not said:
         why = ", because no rate was printed: --rate finds one" if one.walls and not one.points else ""
         return f"{one.name} against {first.name}: no ratio{why}"
+    return f"{one.name} against {first.name}: {said}"
+
+
+class Compared(Protocol):
+    """A figure and how it compares with that of the first run or variant."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Return the speed relative to the first one."""
+
+    @property
+    def word(self) -> ComparisonWord | None:
+        """Return what the repeats allow to say of it."""
+
+    @property
+    def repeats_needed(self) -> int | None:
+        """Return how many repeats would decide what is undecided."""
+
+
+def outcomes(figures: Sequence[Compared], of: str, repeats: int) -> str:
+    """Return how figures compare with the first ones, each ``of`` a size or a point; empty if none was compared."""
+    judged = [(figure.word, figure.ratio) for figure in figures if figure.word and figure.ratio]
     counts = Counter(word for word, _ in judged)
     parts = []
     for word in (ComparisonWord.FASTER, ComparisonWord.SLOWER):
@@ -254,9 +276,9 @@ def against(one: VariantResult, first: VariantResult) -> str:
         parts.append(f"{how}, measured once: --repeats 5 tells this from noise")
     if open_ := counts[ComparisonWord.UNDECIDED]:
         where = "" if open_ == len(judged) else f" at {_of(open_, len(judged), of)}"
-        after = f" after {counted(one.repeats, 'repeat')}"
+        after = f" after {counted(repeats, 'repeat')}"
         parts.append(f"undecided{where}{after}: {_decides(figures)}")
-    return f"{one.name} against {first.name}: {', '.join(parts)}"
+    return ", ".join(parts)
 
 
 def _of(count: int, total: int, noun: str) -> str:
@@ -268,7 +290,7 @@ def _span(ratios: Sequence[float]) -> str:
     return " to ".join(ends)
 
 
-def _decides(figures: Sequence[VariantRow | VariantPoint]) -> str:
+def _decides(figures: Sequence[Compared]) -> str:
     known = [one.repeats_needed for one in figures if one.word is ComparisonWord.UNDECIDED]
     numbers = [one for one in known if one is not None]
     if len(numbers) < len(known):

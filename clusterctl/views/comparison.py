@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from clusterctl.benchmarks.key import ABSENT, FIELDS
@@ -14,8 +13,7 @@ from clusterctl.report.view import TONES, Block, Cell, Head, Table, View
 from clusterctl.results.comparison import Comparison, Figure
 from clusterctl.results.noise import FLOOR
 from clusterctl.results.record import Record
-from clusterctl.text.wording import counted
-from clusterctl.views import bounds, charts, heat_map, words
+from clusterctl.views import bench_sentence, bounds, charts, heat_map, words
 
 
 def view(found: Comparison, records: Sequence[Record]) -> View:
@@ -55,19 +53,14 @@ def view(found: Comparison, records: Sequence[Record]) -> View:
 
 
 def _sentence(found: Comparison) -> str:
-    """Return how often each run is faster or slower than the first one."""
+    """Return at how many sizes or points each run is faster or slower than the first one, and by how much."""
+    of = "size" if found.kind == "collective" else "point"
     parts = []
     for index, letter in enumerate(found.letters[1:], 1):
-        words = Counter(
-            one.word.value for line in found.lines if (one := line.figures[index]) is not None and one.word
-        )
-        said = ", ".join(f"{word} at {count}" for word, count in words.most_common())
-        parts.append(f"{letter} against A: {said} of {counted(sum(words.values()), _of(found))}")
+        figures = [one for line in found.lines if (one := line.figures[index]) is not None]
+        said = bench_sentence.outcomes(figures, of, min(found.repeats[0], found.repeats[index]))
+        parts.append(f"{letter} against A: {said or 'no ratio'}")
     return "; ".join(parts)
-
-
-def _of(found: Comparison) -> str:
-    return "size" if found.kind == "collective" else "point"
 
 
 def _run(name: str, run: StoredRun, repeats: int, variant: str | None) -> str:
@@ -160,11 +153,10 @@ def _ratio(figure: Figure | None) -> list[Cell]:
 
 def _noise(found: Comparison) -> str:
     """Return sentences on how ratios and noise are computed."""
-    of = "of throughput" if found.kind == "training" else "of times"
     windows = " (the timed windows, if a training was measured once)" if found.kind == "training" else ""
     return (
-        f"Ratios are {of}, relative to A. Noise (\u00b1) is what equal runs may differ by: at least "
-        f"{FLOOR * 100:.0f} %, and more if the repeats vary{windows}."
+        "Ratios are of speed, relative to A: above 1 is faster. Noise (\u00b1) is what equal runs may differ by: "
+        f"at least {FLOOR * 100:.0f} %, and more if the repeats vary{windows}."
     )
 
 

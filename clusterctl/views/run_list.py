@@ -10,6 +10,7 @@ from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.inventory import nodeset
 from clusterctl.report.line import Tone
 from clusterctl.report.view import Block, Cell, Head, Table, View
+from clusterctl.run_ids import BENCHMARKS
 
 _TONES = {
     **dict.fromkeys(("ok", "changed"), Tone.GOOD),
@@ -24,7 +25,7 @@ def view(runs: Sequence[ListedRun], now: datetime | None = None) -> View:
     present = now or datetime.now(timezone.utc)
     rows, notes = [], []
     for one in runs:
-        outcome = Cell(said(one), _TONES.get(one.outcome.value, Tone.OPEN))
+        outcome = Cell(said(one), _tone(one))
         nodes, label = named(one.nodes), one.label or ""
         began = map(Cell, (one.run, one.verb, age(one.started_at, present)))
         rows.append((*began, outcome, Cell(nodes), Cell(label)))
@@ -32,6 +33,13 @@ def view(runs: Sequence[ListedRun], now: datetime | None = None) -> View:
     names = ("run", "verb", "age", "outcome", "nodes", "label")
     heads = tuple(Head(name, words=True, wide=name in ("verb", "nodes", "label")) for name in names)
     return View("", (Block("", tables=(Table(heads, tuple(rows), notes=tuple(notes)),)),))
+
+
+def _tone(one: ListedRun) -> Tone:
+    """Return the tone of an outcome; a measurement that ended is not a verdict on what it measured."""
+    if one.verb in BENCHMARKS and one.outcome is RunOutcome.OK:
+        return Tone.PLAIN
+    return _TONES.get(one.outcome.value, Tone.OPEN)
 
 
 def said(one: ListedRun) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from clusterctl.documents.accept import Accept
 from clusterctl.documents.check import Check
+from clusterctl.documents.launch import Preflight
 from clusterctl.documents.locate import Locate
 from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.errors import UsageError
@@ -22,7 +23,7 @@ from clusterctl.report.view import NextStep, View
 from clusterctl.results import folders
 from clusterctl.run_ids import BENCHMARKS
 from clusterctl.text.grouping import grouped
-from clusterctl.views import accept, bench, check, locate
+from clusterctl.views import accept, bench, check, locate, preflight
 from clusterctl.views.run_list import named, said
 
 _BAD_VERDICTS = ("unmet", "unknown")
@@ -58,6 +59,8 @@ def _view(verb: str, folder: Path, document: Mapping[str, Any], *, for_page: boo
         return check.view(Check.model_validate(document))
     if verb == "accept":
         return accept.view(Accept.model_validate(document))
+    if verb == "preflight" and not for_page:
+        return preflight.view(Preflight.model_validate(document))
     return locate.view(Locate.model_validate(document)) if verb == "locate" else None
 
 
@@ -76,8 +79,6 @@ def summary(
     elif verb == "up":
         rows = [[one["name"], f"{one['address']}:{one['port']}"] for one in document.get("nodes") or ()]
         lines = _aligned([*rows, *([one["name"], one["error"]] for one in document.get("failed") or ())])
-    elif verb == "preflight":
-        lines = _aligned([[one["status"], one["name"], one["detail"]] for one in document["rungs"]])
     return list(map(TonedLine, lines))
 
 

@@ -13,6 +13,7 @@ from clusterctl.documents.accept import AcceptStatus, RowStatus
 from clusterctl.documents.bench import BenchResult, BenchStatus
 from clusterctl.documents.check import Check
 from clusterctl.documents.kinds import ComparisonWord, Effect, VerdictStatus
+from clusterctl.documents.launch import RungStatus
 from clusterctl.documents.locate import Locate, LocateStatus, SuspectStatus
 from clusterctl.documents.measured_runs import StoredRun
 from clusterctl.documents.words import StrictFailure
@@ -71,6 +72,17 @@ OF_ROWS: Mapping[RowStatus, Word] = MappingProxyType(
         RowStatus.NOT_RUN: Word.NOT_MEASURED,
         RowStatus.NOT_APPLICABLE: Word.NOT_MEASURED,
     }
+)
+OF_RUNGS: Mapping[RungStatus, Word] = MappingProxyType(
+    {
+        RungStatus.OK: Word.GOOD,
+        RungStatus.FAILED: Word.BAD,
+        RungStatus.NOT_NEEDED: Word.NOT_MEASURED,
+        RungStatus.NOT_REACHED: Word.NOT_MEASURED,
+    }
+)
+FINER_OF_RUNGS: Mapping[RungStatus, str] = MappingProxyType(
+    {RungStatus.NOT_NEEDED: "not needed", RungStatus.NOT_REACHED: "not reached"}
 )
 OF_SUSPECTS: Mapping[SuspectStatus, Word] = MappingProxyType(
     {

@@ -72,10 +72,15 @@ def test_ssh_between_the_nodes_is_the_rung_that_fails(
     )
     done = run_clusterctl("bench", "-i", str(path), *WORDS[:-1], env={**farm.env, "HOME": str(tmp_path)})
     assert done.returncode == 10, done.stderr
-    lines = [line.split() for line in done.stdout.splitlines()[1:]]
-    assert [line[:2] for line in lines[:2]] == [["nodes", "answer"], ["programs", "ok"]]
-    assert "node01 cannot reach node02" in done.stdout
-    assert done.stdout.count("not-reached") == 3
+    sentence, _, *lines = done.stdout.splitlines()
+    assert [line.split()[:3] for line in lines[:2]] == [
+        ["nodes", "answer", "good"],
+        ["programs", "good", "openmpi,"],
+    ]
+    assert sentence.startswith("bad (failed): node01 cannot reach node02")
+    assert done.stdout.count("not measured (not reached)") == 3
+    shown = run_clusterctl("runs", "show", "latest", env={**farm.env, "HOME": str(tmp_path)}).stdout
+    assert shown.endswith("\n\n" + done.stdout)
     assert "clusterctl bootstrap INVENTORY --only ssh-mesh" in done.stderr
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clusterctl.cli import console
 from clusterctl.cli.failed_launch import say_cause
-from clusterctl.report.line import Tone
 
 if TYPE_CHECKING:
     from clusterctl.cli.session import Session
     from clusterctl.documents.explain import KnownCause
+    from clusterctl.documents.launch import Preflight
     from clusterctl.launch.ladder import Climbed
     from clusterctl.launch.request import Request
-    from clusterctl.report.view import View
 
 
 def run(session: Session, request: Request, runs: Path | None, label: str | None, *, as_json: bool) -> int:
@@ -29,6 +28,7 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     from clusterctl.report.text.failures import fault_hints
     from clusterctl.results.model import exit_code
     from clusterctl.rundir import RunDir
+    from clusterctl.views import preflight
 
     folder = RunDir.create("preflight", runs, label)
     folder.write("inventory", recorded(session.inventory))
@@ -38,13 +38,17 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     node_of = of_ranks(*(one["node_of_rank"] for one in climbed.launches))
     cause = cause_in(folder.path, node_of=node_of) if climbed.faults else None
     found = document(climbed, folder.id, cause)
-    folder.write("preflight", found)
+    folder.write("preflight", found.document())
+    shown = preflight.view(found)
     if as_json:
-        console.emit_json(found)
+        console.emit_json(found.document())
     else:
-        console.data(of_view.lines(view(climbed), console.width()))
+        console.data(of_view.lines(shown, console.width()))
+    # The hints of the failures that the lines above name, unless a terminal shows them in the sentence.
+    above = shown.sentence if not as_json and console.is_one_screen() else ""
     for hint in fault_hints(climbed.faults):
-        console.talk(f"hint: {hint}")
+        if hint not in above:
+            console.talk(f"hint: {hint}")
     say_without(climbed.faults, session.inventory.nodes)
     if climbed.faults:
         say_cause(cause, folder)
@@ -52,7 +56,7 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     return exit_code(climbed.faults)
 
 
-def document(climbed: Climbed, run_id: str, cause: KnownCause | None) -> dict[str, Any]:
+def document(climbed: Climbed, run_id: str, cause: KnownCause | None) -> Preflight:
     """Return the command's JSON document."""
     from clusterctl.documents.launch import Preflight, Rung, RungStatus
     from clusterctl.documents.words import Success
@@ -67,23 +71,4 @@ def document(climbed: Climbed, run_id: str, cause: KnownCause | None) -> dict[st
             Rung(name=rung.name, status=RungStatus(rung.status), detail=rung.detail) for rung in climbed.rungs
         ),
         failures=climbed.faults,
-    ).document()
-
-
-def view(climbed: Climbed) -> View:
-    """Return one line for each rung, and each further failure of the rung that failed."""
-    from clusterctl.report.text.failures import fault_messages
-    from clusterctl.report.view import Block, Cell, Head, Table, View
-
-    said = [message for _, message in fault_messages(climbed.faults)]
-    rows = tuple(
-        (
-            Cell(rung.name),
-            Cell(rung.status, Tone.BAD if rung.status == "failed" else Tone.PLAIN),
-            Cell(said[0] if rung.status == "failed" else rung.detail),
-        )
-        for rung in climbed.rungs
     )
-    heads = tuple(Head(name, words=True) for name in ("rung", "", ""))
-    further = tuple(f"also: {message}" for message in said[1:])
-    return View("", (Block("", tables=(Table(heads, rows),), after=further),))

@@ -13,12 +13,15 @@ from clusterctl.acceptance.rows import fleet
 from clusterctl.documents.accept import AcceptStatus
 from clusterctl.documents.bench import BenchStatus
 from clusterctl.documents.kinds import VerdictStatus
+from clusterctl.documents.launch import RungStatus
 from clusterctl.documents.locate import SuspectStatus
+from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.report.check_document import document_of
 from clusterctl.report.html import of_view
+from clusterctl.report.line import Tone
 from clusterctl.requirements.base import Decision
 from clusterctl.transport.base import Failure, FailureKind, HostMap
-from clusterctl.views import check, words
+from clusterctl.views import check, run_list, words
 from clusterctl.views.words import Word
 
 MET = Decision("memlock", VerdictStatus.MET, "unlimited")
@@ -33,6 +36,7 @@ DOWN = Failure(FailureKind.REFUSED, "n2 refused the connection")
         (VerdictStatus, words.OF_VERDICTS),
         (RowStatus, words.OF_ROWS),
         (SuspectStatus, words.OF_SUSPECTS),
+        (RungStatus, words.OF_RUNGS),
         (AcceptStatus, words._OF_ACCEPTS),
         (set(BenchStatus) - {BenchStatus.OK}, words._OF_BENCHES),
         (Word, words.TONES),
@@ -45,11 +49,11 @@ def test_each_status_has_a_word_and_each_word_a_tone(statuses: type[Enum], found
 def test_what_is_not_known_or_did_not_run_is_never_good() -> None:
     good = [
         status
-        for found in (words.OF_VERDICTS, words.OF_ROWS)
+        for found in (words.OF_VERDICTS, words.OF_ROWS, words.OF_RUNGS)
         for status in found
         if found[status] is Word.GOOD
     ]
-    assert good == [VerdictStatus.MET, RowStatus.OK]
+    assert good == [VerdictStatus.MET, RowStatus.OK, RungStatus.OK]
     assert words.OF_ROWS[RowStatus.NOT_APPLICABLE] is words.OF_ROWS[RowStatus.NOT_RUN] is Word.NOT_MEASURED
     assert words._OF_BENCHES[BenchStatus.NOT_JUDGED] is Word.UNSURE
 
@@ -99,3 +103,14 @@ def test_the_sign_on_top_of_a_page_fits_its_word(word: Word, sign: str) -> None:
         replace(check.view(document_of(HostMap({"n1": (MET,)}))), word=word.value, tone=words.TONES[word])
     )
     assert f"{sign} {word.value}</span>" in page
+
+
+def test_a_list_of_runs_shows_no_measurement_in_the_colour_of_good() -> None:
+    """A green "ok" above a scaling efficiency of 24 % would be read as a verdict."""
+    listed = ListedRun(
+        run="20260101T000000Z-bench-0001", verb="bench", started_at=None, nodes=("n1",), outcome=RunOutcome.OK,
+        detail="0.24 of linear", label=None, folder="runs/x",
+    )  # fmt: skip
+    for verb, tone in (("bench", Tone.PLAIN), ("launch", Tone.PLAIN), ("check", Tone.GOOD)):
+        (row,) = run_list.view([listed.model_copy(update={"verb": verb})]).blocks[0].tables[0].rows
+        assert row[3].tone is tone

@@ -85,7 +85,9 @@ def test_repeats_on_both_sides_tell_ten_percent_from_two_percent_of_noise():
     assert all(0.05 <= line.figures[1].noise < 0.1 for line in found.lines)
     assert found.repeats == (5, 5) and found.once == ()
     text = bench_views.compared(repeated(one, around, "r-1"), faster_by_ten)
-    assert ", 5 repeats" in text and text.startswith("B against A: faster at 11 of 11 sizes\n")
+    assert ", 5 repeats" in text and text.startswith(
+        "B against A: faster at all 11 sizes (1.11 times the speed)\n"
+    )
     back = compare([repeated(one, around, "r-1"), repeated(one, [1.2 * factor for factor in around], "r-2")])
     assert words(back) == {"slower"}
 
