@@ -73,7 +73,7 @@ def test_a_rank_that_ends_at_a_random_moment(
 
 @amounts
 @pytest.mark.usefixtures("mps", "_idle_afterwards")
-@pytest.mark.parametrize("way", ["kernel", pytest.param("host", marks=pytest.mark.gpu_slow)])
+@pytest.mark.parametrize("way", ["auto", "kernel", pytest.param("host", marks=pytest.mark.gpu_slow)])
 def test_a_rank_that_ends_at_a_random_moment_with_mps(
     monkeypatch: pytest.MonkeyPatch, way: str, moments: int, programs: int
 ) -> None:

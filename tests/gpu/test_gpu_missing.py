@@ -74,12 +74,13 @@ def test_nothing_read_looks_like_a_result(world: World, monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("mps")
-@pytest.mark.parametrize("way", ["kernel", pytest.param("host", marks=slow)])
+@pytest.mark.parametrize("way", ["auto", "kernel", pytest.param("host", marks=slow)])
 def test_nothing_read_looks_like_a_result_with_mps(
     world: World, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setenv("CCORE_CUDA_PATH", way)
-    table(world, [*reads(SMALL), *OTHERS, *FUTURES])
+    # Under "auto" the streams wait, which every read without MPS has.
+    table(world, [*([] if way == "auto" else reads(SMALL)), *OTHERS, *FUTURES])
 
 
 @pytest.mark.gpu_slow

@@ -44,12 +44,31 @@ def test_by_default_tensors_stay_on_the_gpu(world: World, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("mps")
-@pytest.mark.parametrize("way", ["kernel", "host"])
-def test_collectives_with_mps(world: World, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+@pytest.mark.parametrize(
+    ("way", "says"),
+    [
+        (
+            "auto",
+            "path kernel (every pair has peer access, and ranks of one GPU run at the same time; outside of",
+        ),
+        ("kernel", "path kernel (as requested)"),
+        ("host", "path host"),
+    ],
+)
+def test_collectives_with_mps(world: World, monkeypatch: pytest.MonkeyPatch, way: str, says: str) -> None:
     monkeypatch.setenv("CCORE_CUDA_PATH", way)
     outputs = world("cuda_collectives.py")
     assert all(output.splitlines()[-1] == "done" for output in outputs)
-    assert all(way in output.splitlines()[-2] for output in outputs)
+    assert all(says in output.splitlines()[-2] for output in outputs)
+
+
+@pytest.mark.usefixtures("mps")
+def test_a_rank_that_waits_leaves_the_gpu_to_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CCORE_CUDA_PATH", raising=False)
+    outputs = world("cuda_beside_full_kernels.py")
+    assert all(output.splitlines()[-1] == "done" for output in outputs), outputs
 
 
 @ways

@@ -134,6 +134,7 @@ Agreement agree(const Meeting& meeting, const Wishes& wishes) {
   result.ranks_on_device = ranks_on_device(table.ranks, self);
   result.most_threads = choice.most_threads;
   result.takes_turns = choice.takes_turns;
+  result.waits_in_streams = choice.path == CC_CUDA_PATH_STREAM || choice.waits_in_streams;
   result.autotune = all[0].wishes.autotune != 0;
   result.gpus = choice.gpus;
   result.links = NvlinkClass::kUnknown;

@@ -31,6 +31,7 @@ struct Agreement {
   int most_threads;     // the most ranks of one process, the same on all ranks
   bool has_threads_elsewhere;  // ranks of this process have other devices
   bool takes_turns;     // some ranks are processes that share a GPU without MPS
+  bool waits_in_streams;  // operations outside of CUDA graphs take StreamPath
   bool autotune;        // calls compete
 };
 

@@ -76,10 +76,10 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
   DescriptorWay descriptors = meet_if_needed(wishes);
   meeting_.all_or_none([&] { allocate(wishes, timeout_ms, std::move(descriptors)); });
   const bool in_host_memory = agreement_.path == CC_CUDA_PATH_HOST;
-  context_.slot_bytes = in_host_memory ? kHostSlotBytes : agreement_.path == CC_CUDA_PATH_STREAM ? kSlotBytes : 0;
+  context_.slot_bytes = in_host_memory ? kHostSlotBytes : agreement_.waits_in_streams ? kSlotBytes : 0;
   regions_ = in_host_memory ? make_host_regions(meeting_, context_.slot_bytes)
                             : make_device_regions(meeting_, context_.slot_bytes, buffers_.get());
-  if (agreement_.path == CC_CUDA_PATH_STREAM) make_waits(wishes.first_epoch);
+  if (agreement_.waits_in_streams) make_waits(wishes.first_epoch);
   meeting_.all_or_none([&] {
     start_service(wishes.first_epoch, timeout_ms);
     context_.blocks = blocks_that_fit(wishes.blocks);
@@ -111,7 +111,7 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
   context_.flushes_waits = agreement_.gpus > 1 && flushes_waits(device_);
   kernel_path_ = std::make_unique<KernelPath>(&context_);
   exchange_path_ = std::make_unique<ExchangePath>(&context_, wishes.first_epoch);
-  if (agreement_.path == CC_CUDA_PATH_STREAM) {
+  if (agreement_.waits_in_streams) {
     stream_path_ = std::make_unique<StreamPath>(&context_, wishes.first_epoch);
   }
   description_ += ", " + std::to_string(context_.blocks) + " blocks";
@@ -268,7 +268,7 @@ void Group::carry_out(const cc_cuda_call& call, Way way) {
 std::vector<Way> Group::ways_of(const cc_cuda_call& call) const {
   const size_t bytes = call.count * cc_dtype_size(call.dtype);
   if (agreement_.path == CC_CUDA_PATH_HOST) return {Way::kAutomatic};
-  if (agreement_.path == CC_CUDA_PATH_STREAM) {
+  if (agreement_.waits_in_streams) {
     std::vector<Way> ways{Way::kBuffers};
     if (call.collective != CC_CUDA_ALL_REDUCE) return ways;
     if (bytes <= context_.slot_bytes) ways.insert(ways.begin(), Way::kSlots);

@@ -11,7 +11,8 @@ constexpr const char* kLinkNames[kLinks] = {"of one process and GPU", "of proces
 // Each answer that the rules need names the first ranks for which it holds, and is empty if it holds for none.
 struct Survey {
   std::string unreachable;  // a pair of which one cannot use the memory of the other
-  std::string crowded;      // a pair of processes that share a GPU without MPS
+  std::string shared;       // a pair of processes that share a GPU
+  std::string crowded;      // the same without MPS
   std::string mute;         // a pair of which one has no streams that write memory of the other
   std::string across;       // a pair on two GPUs
   std::string unordered;    // a rank whose streams may see a word before what another GPU wrote before it
@@ -37,6 +38,7 @@ Survey survey_of(const RankTable& table) {
       if (!table.reaches[a][b] || !table.reaches[b][a]) note(&survey.unreachable, pair);
       if (!table.signals[a][b] || !table.signals[b][a]) note(&survey.mute, pair);
       if (!on_one_device(link)) note(&survey.across, pair);
+      if (link == Link::kSameDevice) note(&survey.shared, pair);
       if (link == Link::kSameDevice && !(table.ranks[a].has_mps && table.ranks[b].has_mps)) note(&survey.crowded, pair);
     }
   }
@@ -72,6 +74,14 @@ void refuse(PathChoice* choice, cc_result result, const std::string& reason) {
   choice->reason = reason;
 }
 
+// A kernel that waits for a peer keeps multiprocessors from the peer's program if that runs on the same GPU. Some kernels
+// of cuDNN end only if all of their blocks run at the same time: the peer would not come.
+void wait_in_streams_if_shared(const Survey& survey, PathChoice* choice) {
+  if (choice->path != CC_CUDA_PATH_KERNEL || survey.shared.empty()) return;
+  choice->waits_in_streams = obstacle(CC_CUDA_PATH_STREAM, survey).empty();
+  if (choice->waits_in_streams) choice->reason += "; outside of CUDA graphs their streams wait";
+}
+
 void choose_automatically(const Survey& survey, PathChoice* choice) {
   std::string obstacles;
   for (const cc_cuda_path path : survey.crowded.empty() ? kOfOthers : kOfCrowded) {
@@ -82,6 +92,7 @@ void choose_automatically(const Survey& survey, PathChoice* choice) {
                        : survey.crowded.empty()
                            ? "every pair has peer access, and ranks of one GPU run at the same time"
                            : "ranks " + survey.crowded + " are processes that share a GPU without MPS";
+      wait_in_streams_if_shared(survey, choice);
       return;
     }
     if (obstacles.find(found) == std::string::npos) obstacles += (obstacles.empty() ? "" : "; ") + found;

@@ -48,6 +48,8 @@ struct PathChoice {
   int gpus;             // different ones, a slice counted as a GPU
   int most_threads;     // the most ranks that one process has
   bool takes_turns;     // some ranks are processes that share a GPU without MPS
+  // On the path `kernel`: outside of CUDA graphs, the streams wait instead of the kernels, because processes share a GPU.
+  bool waits_in_streams;
 };
 
 // The same on all ranks. wished: AUTO, or the path that all ranks request.

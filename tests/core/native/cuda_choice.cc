@@ -68,7 +68,7 @@ RankTable table_of(const char* ranks, const char* blind) {
 constexpr Case kCases[] = {
     {"a rank alone", "A", "", kAuto, kKernel, "every pair"},
     {"processes on one GPU", "A A", "", kAuto, kStream, "ranks 0 and 1 are processes that share"},
-    {"with MPS", "A+ A+ A+ A+", "", kAuto, kKernel, "every pair"},
+    {"with MPS", "A+ A+ A+ A+", "", kAuto, kKernel, "at the same time; outside of CUDA graphs their streams wait"},
     {"MPS of one only", "A+ A", "", kAuto, kStream, "without MPS"},
     {"threads on one GPU", "Ap Ap Ap", "", kAuto, kKernel, "every pair"},
     {"two threads and a process on one GPU", "Ap Ap Aq", "", kAuto, kStream, "ranks 0 and 2"},
@@ -123,7 +123,7 @@ void check_renumbered(const Case& given) {
   const PathChoice after = choose_path(table, given.wished);
   EXPECT(before.path == after.path && before.result == after.result && before.gpus == after.gpus &&
              before.takes_turns == after.takes_turns && before.most_threads == after.most_threads &&
-             before.pairs == after.pairs,
+             before.pairs == after.pairs && before.waits_in_streams == after.waits_in_streams,
          given.about, ": ", before.pairs, " / ", after.pairs);
 }
 
@@ -141,6 +141,18 @@ void check_counts() {
   EXPECT(sliced.pairs == "2 pairs without peer access, 1 pair of processes on one GPU", sliced.pairs);
 }
 
+// A kernel that waits must not keep multiprocessors from another process whose kernels the peer needs first.
+void check_waits_in_streams() {
+  const auto waits = [](const char* ranks, const char* blind, cc_cuda_path wished) {
+    return choose_path(table_of(ranks, blind), wished).waits_in_streams;
+  };
+  EXPECT(waits("A+ A+", "", kAuto) && waits("A+ A+ B+", "", kAuto), "processes on one GPU with MPS");
+  EXPECT(!waits("A B", "", kAuto) && !waits("Ap Ap", "", kAuto), "GPUs of one process each");
+  EXPECT(!waits("A~+ A+", "", kAuto), "no operations on streams");
+  EXPECT(!waits("A+ A+ B+!", "", kAuto) && !waits("A+ A+ B+", "12s", kAuto), "streams cannot take the operations");
+  EXPECT(!waits("A+ A+", "", kKernel) && !waits("A A", "", kAuto), "kernels are requested; the path is stream");
+}
+
 }  // namespace
 
 void cuda_choice() {
@@ -149,6 +161,7 @@ void cuda_choice() {
     check_renumbered(given);
   }
   check_counts();
+  check_waits_in_streams();
 }
 
 }  // namespace test

@@ -1,5 +1,6 @@
-// Ranks that share a GPU without MPS: the streams wait for each other in their front end, and no kernel spins. The time
-// slice of the GPU changes between processes only when one has work.
+// Ranks that are processes on one GPU: the streams wait for each other in their front end, and no kernel spins. Without MPS,
+// the time slice of the GPU then changes between processes only when one has work. With MPS, no rank that waits keeps
+// multiprocessors from the kernels that a peer needs before it comes.
 #pragma once
 
 #include "driver.h"
