@@ -98,9 +98,8 @@ def test_choices_are_kept(tuned: Callable[..., list[Any]], tmp_path: Path) -> No
     first = rows(said(tuned(ENOUGH, **TUNED, **kept))[0])
     (file,) = folder.iterdir()
     content = file.read_text()
-    assert "model a model\nsize 97 bytes\n" in content
-    assert re.search(r"^scale 3 ranks on 1 nodes: 3, shm shm$", content, re.M)
-    assert content.count("\nchoice ") == len(KINDS)
+    assert re.search(r"^scale 3 ranks on 1 nodes: 3, shm shm, shared memory, cma .*$", content, re.M)
+    assert len(re.findall(r"^choice [0-9a-f]{16} .* = \w+ \d+$", content, re.M)) == len(KINDS)
 
     # Another job takes them from its first operation on, on all ranks, and leaves the file alone.
     texts = said(tuned("1", **kept))
@@ -127,6 +126,15 @@ def test_a_damaged_file_is_written_anew(tuned: Callable[..., list[Any]], tmp_pat
     assert "is ignored and will be replaced: its checksum is wrong" in ended[0].output
     assert "chance" not in file.read_text()
     assert file.read_text().splitlines()[:4] == whole.splitlines()[:4]
+
+
+def test_choices_of_two_models_are_in_one_file(tuned: Callable[..., list[Any]], tmp_path: Path) -> None:
+    kept = {"CCORE_CACHE_DISABLE": "0", "CCORE_CACHE_DIR": str(tmp_path)}
+    for model in ("one", "two"):
+        said(tuned(ENOUGH, size=2, **TUNED, **kept, CCORE_CACHE_MODEL=model))
+    (file,) = tmp_path.iterdir()
+    models = re.findall(r"^choice ([0-9a-f]{16}) all_reduce", file.read_text(), re.M)
+    assert len(models) == len(set(models)) == 2
 
 
 def test_a_folder_that_cannot_be_is_no_error(tuned: Callable[..., list[Any]], tmp_path: Path) -> None:

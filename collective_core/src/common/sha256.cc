@@ -63,6 +63,12 @@ Digest sha256(const void* data, size_t size) {
   return digest;
 }
 
+std::string hex_sha256(const std::string& text) {
+  std::string hex;
+  for (const unsigned char byte : sha256(text.data(), text.size())) hex += format("%02x", byte);
+  return hex;
+}
+
 Digest hmac_sha256(const Digest& key, const void* data, size_t size) {
   std::vector<unsigned char> inner(64, 0x36);
   std::vector<unsigned char> outer(64, 0x5c);

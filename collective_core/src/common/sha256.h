@@ -4,12 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace ccore {
 
 using Digest = std::array<unsigned char, 32>;
 
 Digest sha256(const void* data, size_t size);
+std::string hex_sha256(const std::string& text);
 Digest hmac_sha256(const Digest& key, const void* data, size_t size);
 // Takes the same time wherever the difference is.
 bool equal_digests(const Digest& a, const Digest& b);

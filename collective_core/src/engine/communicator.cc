@@ -172,7 +172,7 @@ void Communicator::run(Operation operation, int64_t timeout_ms, const std::funct
   try {
     const bool on_host = !on_device(operation);
     if (on_host && measuring_.due(operation, chooser_)) {
-      measuring_.run(context, chooser_, [this] { return timings_identity(); });
+      measuring_.run(context, chooser_, [this] { return table_identity(); });
       chooser_.remembered = RememberedChoices();
       context.past_caches_bytes = measuring_.measured().past_caches_bytes(operation.kind);
       context.takes_over = measuring_.measured().takes_over(operation.kind);
@@ -183,7 +183,7 @@ void Communicator::run(Operation operation, int64_t timeout_ms, const std::funct
       tuning_.begin(&context, tuned.get());
     }
     told_to_all([&] { body(context); });
-    if (tuned) tuning_.end(rank_);
+    if (tuned) tuning_.end();
   } catch (const Error& error) {
     recorder_.end(ticket, error.code(), clock_.now_ns(), chosen_, way_);
     give_up(error, operation.sequence);

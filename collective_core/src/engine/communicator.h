@@ -90,7 +90,7 @@ class Communicator {
 
  private:
   void load_choices();
-  CacheIdentity timings_identity() const;
+  CacheIdentity table_identity() const;
   void check_process() const;
   void check_usable() const;
   // What a rank called as the operation of that number, as far as it is known here; false if it is not.

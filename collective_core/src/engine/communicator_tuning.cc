@@ -29,12 +29,8 @@ std::string model_size_text(int64_t bytes) {
 void Communicator::load_choices() {
   std::vector<Choice> choices;
   if (rank_ == 0) {
-    std::vector<std::string> transports;
-    for (const auto& link : connections_.links) {
-      if (link) transports.emplace_back(link->name());
-    }
-    choices = tuning_.load({machine_text(), env_text("CCORE_CACHE_MODEL"),
-                            model_size_text(connections_.tuner.model_bytes), scale_text(places_, transports)});
+    choices = tuning_.load(table_identity(),
+                           model_key(env_text("CCORE_CACHE_MODEL"), model_size_text(connections_.tuner.model_bytes)));
   }
   run(operation_of(kTunerLoads), settings_.init_timeout_ms, [&](const Context& context) {
     uint64_t count = choices.size();
@@ -46,13 +42,16 @@ void Communicator::load_choices() {
   tuning_.use(choices);
 }
 
-CacheIdentity Communicator::timings_identity() const {
-  const Shape& shape = chooser_.shape;
-  const char* where = shape.shared ? "shared memory" : "links";
-  return {processor_text(connections_.cores_on_host), "", "",
-          format("%d ranks, %s, cma %s, slots of %lld bytes, %d streams", size(), where,
-                 shape.crossed ? "in use" : "not used", static_cast<long long>(settings_.slot_bytes),
-                 connections_.streams.streams)};
+CacheIdentity Communicator::table_identity() const {
+  std::vector<std::string> transports;
+  for (const auto& link : connections_.links) {
+    if (link) transports.emplace_back(link->name());
+  }
+  return {machine_text(connections_.cores_on_host), std::string("collective_core ") + cc_version_string(),
+          scale_text(places_, transports) +
+              format(", %s, cma %s, slots of %lld bytes, %d streams", chooser_.shape.shared ? "shared memory" : "links",
+                     chooser_.shape.crossed ? "in use" : "not used", static_cast<long long>(settings_.slot_bytes),
+                     connections_.streams.streams)};
 }
 
 void Communicator::retune() {

@@ -1,31 +1,15 @@
 #include "engine/timing_store.h"
 
 #include <algorithm>
-#include <stdexcept>
 
-#include "common/error.h"
-#include "common/log.h"
+#include "tuner/timings.h"
 
 namespace ccore {
 namespace {
 
-// Empty: there is no home.
-std::string timings_path(const CacheIdentity& identity) {
-  const std::string directory = cache_directory();
-  return directory.empty() ? "" : directory + "/timings-" + identity.file_name();
-}
-
-std::vector<Timing> timings_on_disk(const CacheIdentity& identity) {
-  const std::string path = timings_path(identity);
-  try {
-    const std::string text = path.empty() ? "" : read_cache(path);
-    return text.empty() ? std::vector<Timing>() : parse_timings(identity, text);
-  } catch (const std::invalid_argument& error) {
-    log(LogLevel::warn, "%s is ignored and will be replaced: %s", path.c_str(), error.what());
-  } catch (const Error& error) {
-    log(LogLevel::warn, "measured times are not read: %s", error.what());
-  }
-  return {};
+// Without a directory, nothing is kept, and nothing is said of it, as no user has asked for it.
+KeptLines table_of(const CacheIdentity& identity) {
+  return cache_directory().empty() ? KeptLines() : KeptLines("measured times", identity);
 }
 
 }  // namespace
@@ -39,7 +23,7 @@ KnownTimings TimingStore::get(const CacheIdentity& identity, bool files) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto [found, fresh] = entries_.try_emplace(identity.text());
   Entry& entry = found->second;
-  if (fresh && files) entry.timings = timings_on_disk(identity);
+  if (fresh && files) entry.timings = table_of(identity).read("timing", timing_of);
   KnownTimings known;
   known.settled = entry.settled;
   known.count = static_cast<uint32_t>(std::min(entry.timings.size(), kMostTimings));
@@ -60,21 +44,10 @@ void TimingStore::save(const CacheIdentity& identity) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(identity.text());
   if (found == entries_.end() || !found->second.changed) return;
-  found->second.changed = false;  // what fails is said once
-  const std::string path = timings_path(identity);
-  if (path.empty()) return;
-  std::vector<Timing> all = found->second.timings;
-  for (const Timing& old : timings_on_disk(identity)) {
-    // Another job may have measured other collectives since.
-    const auto same = [&](const Timing& one) { return one.same_point(old); };
-    if (all.size() < kMostTimings && std::none_of(all.begin(), all.end(), same)) all.push_back(old);
-  }
-  try {
-    write_cache(path, format_timings(identity, all));
-    log(LogLevel::info, "measured times are kept in %s", path.c_str());
-  } catch (const Error& error) {
-    log(LogLevel::warn, "measured times are not kept: %s", error.what());
-  }
+  found->second.changed = false;
+  CacheLines lines;
+  for (const Timing& one : found->second.timings) lines.insert(line_of(one));
+  table_of(identity).keep(lines);
 }
 
 void TimingStore::forget() {

@@ -7,9 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "tuner/timings.h"
+#include "collectives/measured.h"
+#include "tuner/cache.h"
 
 namespace ccore {
+
+// More than there are points to measure.
+constexpr size_t kMostTimings = 192;
 
 // Travels as bytes.
 struct KnownTimings {

@@ -4,7 +4,6 @@
 #include <array>
 #include <limits>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
 #include "collectives/broadcast/broadcast.h"
@@ -57,15 +56,6 @@ std::optional<Kind> find_kind(const std::string& name) {
     if (name == name_of(static_cast<Kind>(kind))) return static_cast<Kind>(kind);
   }
   return std::nullopt;
-}
-
-// None of a file that is damaged or of another version: it is about to be replaced.
-std::vector<CacheEntry> readable_entries(const CacheIdentity& identity, const std::string& text) {
-  try {
-    return text.empty() ? std::vector<CacheEntry>() : parse_cache(identity, text);
-  } catch (const std::invalid_argument&) {
-    return {};
-  }
 }
 
 }  // namespace
@@ -138,70 +128,41 @@ void Tuning::begin(Context* context, Chooser* chooser) {
   operation.algorithm = chosen + 1;
 }
 
-void Tuning::end(int rank) {
+void Tuning::end() {
   tuner_.end();
   if (tuner_.choices_made() == saved_choices_) return;
   saved_choices_ = tuner_.choices_made();
-  if (rank == 0 && !path_.empty() && !(found_file_ && settings_.cache_update_disabled)) save();
-}
-
-std::vector<CacheEntry> Tuning::entries() const {
-  std::vector<CacheEntry> all;
-  for (const TunerRow& row : tuner_.rows()) {
-    if (row.phase != Phase::fixed) continue;
-    all.push_back(CacheEntry{name_of(static_cast<Kind>(row.key.kind)), row.key.size_class, row.key.dtype_class,
-                             name_of(static_cast<Algorithm>(row.choice)), row.us});
-  }
-  return all;
+  save();
 }
 
 void Tuning::save() {
-  try {
-    std::vector<CacheEntry> all = entries();
-    // Another job may have saved other choices since.
-    for (const CacheEntry& old : readable_entries(identity_, read_cache(path_))) {
-      const auto same = [&](const CacheEntry& one) { return one.same_key(old); };
-      if (std::none_of(all.begin(), all.end(), same)) all.push_back(old);
-    }
-    write_cache(path_, format_cache(identity_, all));
-    log(LogLevel::info, "choices are kept in %s", path_.c_str());
-  } catch (const Error& error) {
-    log(LogLevel::warn, "choices are not kept: %s", error.what());
-    path_.clear();  // said once
+  CacheLines lines;
+  for (const TunerRow& row : tuner_.rows()) {
+    if (row.phase != Phase::fixed) continue;
+    lines.insert(line_of(CacheEntry{name_of(static_cast<Kind>(row.key.kind)), row.key.size_class, row.key.dtype_class,
+                                    name_of(static_cast<Algorithm>(row.choice)), row.us, model_}));
   }
+  kept_.keep(std::move(lines));
 }
 
-std::vector<Choice> Tuning::load(const CacheIdentity& identity) {
-  identity_ = identity;
-  const std::string directory = cache_directory();
+std::vector<Choice> Tuning::load(const CacheIdentity& identity, const std::string& model) {
+  kept_ = KeptLines("choices", identity);
+  model_ = model;
   std::vector<Choice> choices;
-  if (directory.empty()) {
-    log(LogLevel::warn, "choices are not kept: neither CCORE_CACHE_DIR, XDG_CACHE_HOME nor HOME is set");
-    return choices;
+  for (const CacheEntry& one : kept_.read("choice " + model, entry_of)) {
+    const std::optional<Kind> kind = find_kind(one.collective);
+    const Algorithm algorithm = kind ? find_algorithm(*kind, one.algorithm) : Algorithm::none;
+    if (algorithm == Algorithm::none) continue;
+    choices.push_back(Choice{static_cast<uint32_t>(*kind),
+                             one.size_class,
+                             one.dtype_class,
+                             {},
+                             static_cast<uint32_t>(algorithm),
+                             0,
+                             one.us});
   }
-  path_ = directory + "/" + identity.file_name();
-  try {
-    const std::string text = read_cache(path_);
-    if (text.empty()) return choices;
-    for (const CacheEntry& one : parse_cache(identity, text)) {
-      const std::optional<Kind> kind = find_kind(one.collective);
-      const Algorithm algorithm = kind ? find_algorithm(*kind, one.algorithm) : Algorithm::none;
-      if (algorithm == Algorithm::none) continue;
-      choices.push_back(Choice{static_cast<uint32_t>(*kind),
-                               one.size_class,
-                               one.dtype_class,
-                               {},
-                               static_cast<uint32_t>(algorithm),
-                               0,
-                               one.us});
-    }
-    found_file_ = true;
-    log(LogLevel::info, "%zu choices of %s", choices.size(), path_.c_str());
-  } catch (const std::invalid_argument& error) {
-    log(LogLevel::warn, "%s is ignored and will be replaced: %s", path_.c_str(), error.what());
-  } catch (const Error& error) {
-    log(LogLevel::warn, "choices are not read: %s", error.what());
-  }
+  log(LogLevel::info, "%zu choices are known", choices.size());
+  if (!choices.empty() && settings_.cache_update_disabled) kept_ = KeptLines();
   return choices;
 }
 

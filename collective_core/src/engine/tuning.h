@@ -37,10 +37,10 @@ class Tuning {
   // into its header too, so that ranks that take different algorithms notice.
   void begin(Context* context, Chooser* chooser);
   // After it.
-  void end(int rank);
+  void end();
 
-  // On rank 0: the choices that the file for this identity has. Whatever is wrong with it is a warning.
-  std::vector<Choice> load(const CacheIdentity& identity);
+  // On rank 0: the choices that the file for this identity has for this model.
+  std::vector<Choice> load(const CacheIdentity& identity, const std::string& model);
   // On all ranks, the same. One that cannot be made here is passed over.
   void use(const std::vector<Choice>& choices);
 
@@ -57,16 +57,14 @@ class Tuning {
   bool tunable(Kind kind) const;
   Algorithm find_algorithm(Kind kind, const std::string& name) const;  // none: it has no such
   std::vector<Candidate> candidates(const TunerKey& key) const;
-  std::vector<CacheEntry> entries() const;
   void save();
 
   TunerSettings settings_;
   const Chooser* chooser_;
   bool active_;
   Tuner tuner_;
-  CacheIdentity identity_;
-  std::string path_;  // empty: nowhere
-  bool found_file_ = false;
+  KeptLines kept_;  // nowhere, unless choices are kept, on rank 0
+  std::string model_;
   uint64_t saved_choices_ = 0;
 };
 

@@ -9,24 +9,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
-#include <stdexcept>
 
 #include "common/env.h"
 #include "common/error.h"
+#include "common/log.h"
 #include "common/sha256.h"
 #include "common/unique_fd.h"
 
 namespace ccore {
 namespace {
 
-constexpr const char* kTitle = "collective_core choices 1";
+constexpr const char* kTitle = "collective_core table 2";
 constexpr size_t kMostEntries = 4096;
-
-std::string hex_sha256(const std::string& text) {
-  std::string hex;
-  for (const unsigned char byte : sha256(text.data(), text.size())) hex += format("%02x", byte);
-  return hex;
-}
+const std::string kEquals = " = ";
 
 std::string one_line(std::string text) {
   for (char& c : text) {
@@ -38,32 +33,6 @@ std::string one_line(std::string text) {
 bool is_name(const std::string& text) {
   return !text.empty() && text.size() <= 32 &&
          text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
-}
-
-// All of the word, or it is not a number.
-template <typename Number>
-Number number(const std::string& word, Number least, Number most) {
-  Number value{};
-  const char* end = word.data() + word.size();
-  const auto [at, error] = std::from_chars(word.data(), end, value);
-  if (error != std::errc() || at != end || !(value >= least && value <= most)) {
-    throw std::invalid_argument("'" + word.substr(0, 40) + "' is not a number in its range");
-  }
-  return value;
-}
-
-CacheEntry entry_of(const std::string& line) {
-  std::istringstream words(line);
-  std::string title, size, dtype, us, more;
-  CacheEntry entry;
-  words >> title >> entry.collective >> size >> dtype >> entry.algorithm >> us;
-  if (!words || words >> more || title != "choice" || !is_name(entry.collective) || !is_name(entry.algorithm)) {
-    throw std::invalid_argument("a line is not a choice");
-  }
-  entry.size_class = number<uint8_t>(size, 0, 63);
-  entry.dtype_class = number<uint8_t>(dtype, 0, kDtypeClassCount - 1);
-  entry.us = static_cast<double>(number<uint64_t>(us, 0, uint64_t{1} << 50)) / 1000;
-  return entry;
 }
 
 [[noreturn]] void fail(const char* what, const std::string& path) {
@@ -78,34 +47,31 @@ void make_directories(const std::string& path) {
 
 }  // namespace
 
-bool CacheEntry::same_key(const CacheEntry& other) const {
-  return collective == other.collective && size_class == other.size_class && dtype_class == other.dtype_class;
-}
-
 std::string CacheIdentity::text() const {
-  return "machine " + one_line(machine) + "\nmodel " + one_line(model) + "\nsize " + one_line(size) + "\nscale " +
-         one_line(scale) + "\n";
+  return "machine " + one_line(machine) + "\nlibrary " + one_line(library) + "\nscale " + one_line(scale) + "\n";
 }
 
 std::string CacheIdentity::file_name() const { return hex_sha256(text()).substr(0, 32) + ".txt"; }
 
-std::string format_lines(const std::string& title, const CacheIdentity& identity, const std::string& lines) {
-  const std::string text = title + "\n" + identity.text() + lines;
+std::string format_lines(const std::string& title, const std::string& head, const std::string& lines) {
+  const std::string text = title + "\n" + head + lines;
   return text + "sha256 " + hex_sha256(text) + "\n";
 }
 
-std::vector<std::string> parse_lines(const std::string& title, const CacheIdentity& identity, const std::string& text,
+std::vector<std::string> parse_lines(const std::string& title, const std::string& head, const std::string& text,
                                      size_t most_lines) {
   if (text.size() > kMostCacheBytes) throw std::invalid_argument("it is too large");
-  const std::string head = title + "\n" + identity.text();
+  const std::string begin_of_it = title + "\n" + head;
   if (text.compare(0, title.size(), title) != 0) throw std::invalid_argument("it is of another version");
   const size_t sum = text.rfind("sha256 ");
   if (sum == std::string::npos || text.substr(sum) != "sha256 " + hex_sha256(text.substr(0, sum)) + "\n") {
     throw std::invalid_argument("its checksum is wrong");
   }
-  if (text.compare(0, head.size(), head) != 0) throw std::invalid_argument("it is of another machine or model");
+  if (text.compare(0, begin_of_it.size(), begin_of_it) != 0) {
+    throw std::invalid_argument("it is for another machine or job");
+  }
   std::vector<std::string> lines;
-  for (size_t begin = head.size(); begin < sum;) {
+  for (size_t begin = begin_of_it.size(); begin < sum;) {
     const size_t end = text.find('\n', begin);
     if (lines.size() == most_lines) throw std::invalid_argument("it has too many lines");
     lines.push_back(text.substr(begin, end - begin));
@@ -114,19 +80,54 @@ std::vector<std::string> parse_lines(const std::string& title, const CacheIdenti
   return lines;
 }
 
-std::string format_cache(const CacheIdentity& identity, const std::vector<CacheEntry>& entries) {
-  std::string lines;
-  for (const CacheEntry& one : entries) {
-    lines += format("choice %s %d %d %s %lld\n", one.collective.c_str(), one.size_class, one.dtype_class,
-                    one.algorithm.c_str(), static_cast<long long>(one.us * 1000));
+uint64_t parse_number(const std::string& word, uint64_t most) {
+  uint64_t value = 0;
+  const char* end = word.data() + word.size();
+  const auto [at, error] = std::from_chars(word.data(), end, value);
+  if (error != std::errc() || at != end || value > most) {
+    throw std::invalid_argument("'" + word.substr(0, 40) + "' is not a number in its range");
   }
-  return format_lines(kTitle, identity, lines);
+  return value;
 }
 
-std::vector<CacheEntry> parse_cache(const CacheIdentity& identity, const std::string& text) {
-  std::vector<CacheEntry> entries;
-  for (const std::string& line : parse_lines(kTitle, identity, text, kMostEntries)) entries.push_back(entry_of(line));
-  return entries;
+std::string format_cache(const CacheIdentity& identity, const CacheLines& lines) {
+  std::string text;
+  for (const auto& [name, value] : lines) text += name + kEquals + value + "\n";
+  return format_lines(kTitle, identity.text(), text);
+}
+
+CacheLines parse_cache(const CacheIdentity& identity, const std::string& text) {
+  CacheLines all;
+  for (const std::string& line : parse_lines(kTitle, identity.text(), text, kMostEntries)) {
+    const size_t equals = line.find(kEquals);
+    if (equals == std::string::npos) throw std::invalid_argument("a line has no value");
+    all[line.substr(0, equals)] = line.substr(equals + kEquals.size());
+  }
+  return all;
+}
+
+std::pair<std::string, std::string> line_of(const CacheEntry& choice) {
+  return {format("choice %s %s %d %d", choice.model.c_str(), choice.collective.c_str(), choice.size_class,
+                 choice.dtype_class),
+          format("%s %lld", choice.algorithm.c_str(), static_cast<long long>(choice.us * 1000))};
+}
+
+CacheEntry entry_of(const std::string& name, const std::string& value) {
+  std::istringstream words(name + " " + value);
+  std::string title, size, dtype, us, more;
+  CacheEntry entry;
+  words >> title >> entry.model >> entry.collective >> size >> dtype >> entry.algorithm >> us;
+  if (!words || words >> more || title != "choice" || !is_name(entry.collective) || !is_name(entry.algorithm)) {
+    throw std::invalid_argument("a line is not a choice");
+  }
+  entry.size_class = static_cast<uint8_t>(parse_number(size, 63));
+  entry.dtype_class = static_cast<uint8_t>(parse_number(dtype, kDtypeClassCount - 1));
+  entry.us = static_cast<double>(parse_number(us, uint64_t{1} << 50)) / 1000;
+  return entry;
+}
+
+std::string model_key(const std::string& model, const std::string& size) {
+  return model.empty() && size.empty() ? "-" : hex_sha256(one_line(model) + "\n" + size).substr(0, 16);
 }
 
 std::string cache_directory() {
@@ -174,6 +175,43 @@ void write_cache(const std::string& path, const std::string& text) {
     unlink(temporary.c_str());
     errno = why;
     fail("cannot write", path);
+  }
+}
+
+KeptLines::KeptLines(std::string what, const CacheIdentity& identity, const std::string& prefix)
+    : what_(std::move(what)), identity_(identity) {
+  const std::string directory = cache_directory();
+  if (!directory.empty()) {
+    path_ = directory + "/" + prefix + identity.file_name();
+  } else {
+    log(LogLevel::warn, "%s are not kept: neither CCORE_CACHE_DIR, XDG_CACHE_HOME nor HOME is set", what_.c_str());
+  }
+}
+
+CacheLines KeptLines::lines(bool warns) const {
+  const LogLevel level = warns ? LogLevel::warn : LogLevel::info;
+  try {
+    const std::string text = path_.empty() ? "" : read_cache(path_);
+    return text.empty() ? CacheLines() : parse_cache(identity_, text);
+  } catch (const std::invalid_argument& error) {
+    log(level, "%s is ignored and will be replaced: %s", path_.c_str(), error.what());
+  } catch (const Error& error) {
+    log(level, "%s are not read: %s", what_.c_str(), error.what());
+  }
+  return {};
+}
+
+void KeptLines::keep(CacheLines own) {
+  if (path_.empty()) return;
+  for (const auto& [name, value] : lines(false)) {
+    if (own.size() < kMostEntries) own.emplace(name, value);  // another job may have put others there
+  }
+  try {
+    write_cache(path_, format_cache(identity_, own));
+    log(LogLevel::info, "%s are kept in %s", what_.c_str(), path_.c_str());
+  } catch (const Error& error) {
+    log(LogLevel::warn, "%s are not kept: %s", what_.c_str(), error.what());
+    path_.clear();
   }
 }
 

@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <sstream>
 
-#include "collective_core/collective_core.h"
 #include "common/error.h"
-#include "topology/cpus.h"
 
 namespace ccore {
 namespace {
@@ -71,33 +70,22 @@ bool is_virtual(const std::string& cpuinfo) {
   return (" " + value_of(cpuinfo, "flags") + " ").find(" hypervisor ") != std::string::npos;
 }
 
-std::string machine_text() {
+std::string machine_text(int cores) {
   const std::string cpuinfo = first_of_cpuinfo();
-  std::string text = format("%s, %d cores, %s, interfaces", processor_of(cpuinfo).c_str(), usable_cpus().count(),
+  std::string text = format("%s, %d cores, %s, interfaces", processor_of(cpuinfo).c_str(), cores,
                             is_virtual(cpuinfo) ? "virtual" : "bare");
   const std::vector<long> speeds = interface_speeds();
   if (speeds.empty()) text += " of unknown speed";
   for (const long speed : speeds) text += format(" %ld", speed);
-  return text;
-}
-
-std::string processor_text(int cores) {
-  const std::string cpuinfo = first_of_cpuinfo();
   utsname system{};
-  const char* release = uname(&system) == 0 ? system.release : "of unknown version";
-  return format("%s, %d cores, %s, kernel %s, collective_core %s", processor_of(cpuinfo).c_str(), cores,
-                is_virtual(cpuinfo) ? "virtual" : "bare", release, cc_version_string());
+  return text + ", kernel " + (uname(&system) == 0 ? system.release : "of unknown version");
 }
 
 std::string scale_text(const std::vector<Place>& places, const std::vector<std::string>& transports) {
-  std::vector<int> sizes;
-  for (const Place& place : places) {
-    const auto node = static_cast<size_t>(place.node);
-    if (sizes.size() <= node) sizes.resize(node + 1);
-    ++sizes[node];
-  }
+  std::map<int, int> sizes;
+  for (const Place& place : places) ++sizes[place.node];
   std::string text = format("%zu ranks on %zu nodes:", places.size(), sizes.size());
-  for (const int size : sizes) text += format(" %d", size);
+  for (const auto& [node, size] : sizes) text += format(" %d", size);
   text += ",";
   for (const std::string& transport : transports) text += " " + transport;
   return text;

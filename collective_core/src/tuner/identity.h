@@ -9,11 +9,9 @@
 
 namespace ccore {
 
-// This machine: its processor, cores that this process may use, whether it is a virtual one, and the speeds
-// of its network interfaces. One line.
-std::string machine_text();
-// The same without the interfaces, with the kernel's and this library's version; cores: that the ranks of this host have.
-std::string processor_text(int cores);
+// This machine: its processor, the cores that the ranks of this host have, whether it is a virtual one, the speeds of its
+// network interfaces and its kernel. One line.
+std::string machine_text(int cores);
 // What of `cpuinfo` (the text of /proc/cpuinfo) names the processor.
 std::string processor_of(const std::string& cpuinfo);
 bool is_virtual(const std::string& cpuinfo);

@@ -6,13 +6,13 @@
 #include <iterator>
 #include <sstream>
 #include <stdexcept>
+#include <string>
 
 #include "common/error.h"
 
 namespace ccore {
 namespace {
 
-constexpr const char* kTimingsTitle = "collective_core timings 1";
 constexpr int kMostAlgorithms = 32;
 constexpr const char* kWays[] = {"ordinary", "past-caches", "shared-lines"};  // by Way
 
@@ -29,9 +29,18 @@ bool find_names(const std::string& collective, const std::string& algorithm, Tim
   return false;
 }
 
-// Nanoseconds, so that no locale is in the way.
-Timing timing_of(const std::string& line) {
-  std::istringstream words(line);
+}  // namespace
+
+std::pair<std::string, std::string> line_of(const Timing& timing) {
+  // Nanoseconds, so that no locale is in the way.
+  return {
+      format("timing %s %s %s %u", name_of(static_cast<Kind>(timing.kind)),
+             name_of(static_cast<Algorithm>(timing.algorithm)), kWays[static_cast<size_t>(timing.way)], timing.bytes),
+      format("%lld", std::llround(static_cast<double>(timing.us) * 1000))};
+}
+
+Timing timing_of(const std::string& name, const std::string& value) {
+  std::istringstream words(name + " " + value);
   std::string title, collective, algorithm, way, more;
   uint64_t bytes = 0, ns = 0;
   words >> title >> collective >> algorithm >> way >> bytes >> ns;
@@ -46,26 +55,6 @@ Timing timing_of(const std::string& line) {
   timing.us = static_cast<float>(static_cast<double>(ns) / 1000);
   if (!is_plausible(timing)) throw std::invalid_argument("a time is out of its range");
   return timing;
-}
-
-}  // namespace
-
-std::string format_timings(const CacheIdentity& identity, const std::vector<Timing>& timings) {
-  std::string lines;
-  for (const Timing& one : timings) {
-    lines += format("timing %s %s %s %u %lld\n", name_of(static_cast<Kind>(one.kind)),
-                    name_of(static_cast<Algorithm>(one.algorithm)), kWays[static_cast<size_t>(one.way)], one.bytes,
-                    std::llround(static_cast<double>(one.us) * 1000));
-  }
-  return format_lines(kTimingsTitle, identity, lines);
-}
-
-std::vector<Timing> parse_timings(const CacheIdentity& identity, const std::string& text) {
-  std::vector<Timing> timings;
-  for (const std::string& line : parse_lines(kTimingsTitle, identity, text, kMostTimings)) {
-    timings.push_back(timing_of(line));
-  }
-  return timings;
 }
 
 }  // namespace ccore

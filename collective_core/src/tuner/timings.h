@@ -1,20 +1,15 @@
-// The file in which measured times outlive a job. It is checked as the file of choices is (tuner/cache.h): what is not as
-// it was written makes the whole file worthless, and never more than that.
+// Measured times as lines of the table that outlives a job (tuner/cache.h).
 #pragma once
 
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "collectives/measured.h"
-#include "tuner/cache.h"
 
 namespace ccore {
 
-// More than there are points to measure.
-constexpr size_t kMostTimings = 192;
-
-std::string format_timings(const CacheIdentity& identity, const std::vector<Timing>& timings);
-// Of algorithms that this version knows. Throws std::invalid_argument, which says what is wrong.
-std::vector<Timing> parse_timings(const CacheIdentity& identity, const std::string& text);
+std::pair<std::string, std::string> line_of(const Timing& timing);
+// Of an algorithm that this version knows. Throws std::invalid_argument if the line is not a timing.
+Timing timing_of(const std::string& name, const std::string& value);
 
 }  // namespace ccore

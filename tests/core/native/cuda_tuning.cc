@@ -210,7 +210,7 @@ void choices_outlive_a_job() {
   char folder[] = "/tmp/ccore-cuda-choices-XXXXXX";
   EXPECT(mkdtemp(folder) != nullptr, "");
   setenv("CCORE_CACHE_DIR", folder, 1);
-  const ccore::CacheIdentity identity{"a GPU, compute capability 9.0", "", "nccl 22809", "2 ranks with MPS"};
+  const ccore::CacheIdentity identity{"a GPU, compute capability 9.0", "nccl 22809", "2 ranks with MPS"};
   {
     KeptChoices first(identity, false), second(identity, false);
     EXPECT(first.found().empty(), "");
@@ -232,7 +232,7 @@ void choices_outlive_a_job() {
   EXPECT(last.found().size() == 2, last.found().size());
   for (const KeptChoice& one : last.found()) EXPECT(one.by != "packets", one.by);
   ccore::CacheIdentity other = identity;
-  other.size = "nccl 23007";
+  other.library = "nccl 23007";
   EXPECT(KeptChoices(other, false).found().empty(), "of another NCCL");
   const std::string path = std::string(folder) + "/cuda-" + identity.file_name();
   std::ofstream(path, std::ios::app) << "choice all_reduce 3 1 packets 1\n";

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
 #include <stdexcept>
 
 #include "cases.h"
@@ -24,9 +25,16 @@ namespace {
 using ccore::CacheEntry;
 using ccore::CacheIdentity;
 
-const CacheIdentity kIdentity{"Some CPU, 8 cores", "a model\nof ours", "97 bytes", "2 nodes, 4 ranks"};
-const std::vector<CacheEntry> kEntries = {
-    {"all_reduce", 20, 1, "ring", 812.5}, {"all_reduce", 12, 2, "doubling", 0}, {"broadcast", 30, 0, "chain", 100000}};
+const CacheIdentity kIdentity{"Some CPU, 8 cores", "a library\nof ours", "2 nodes, 4 ranks"};
+const std::vector<CacheEntry> kEntries = {{"all_reduce", 20, 1, "ring", 812.5},
+                                          {"all_reduce", 12, 2, "doubling", 0, "0123456789abcdef"},
+                                          {"broadcast", 30, 0, "chain", 100000}};
+
+ccore::CacheLines lines_of(const std::vector<CacheEntry>& entries) {
+  ccore::CacheLines lines;
+  for (const CacheEntry& one : entries) lines.insert(line_of(one));
+  return lines;
+}
 
 bool refused(const std::string& text) {
   try {
@@ -37,30 +45,46 @@ bool refused(const std::string& text) {
   }
 }
 
+template <typename Parse>
+bool refuses(Parse parse, const std::string& name, const std::string& value) {
+  try {
+    parse(name, value);
+    return false;
+  } catch (const std::invalid_argument&) {
+    return true;
+  }
+}
+
 void reads_what_was_written() {
-  const auto read = ccore::parse_cache(kIdentity, ccore::format_cache(kIdentity, kEntries));
-  EXPECT(read.size() == kEntries.size(), read.size());
-  for (size_t i = 0; i < read.size(); ++i) {
-    EXPECT(read[i].same_key(kEntries[i]) && read[i].algorithm == kEntries[i].algorithm && read[i].us == kEntries[i].us,
-           "entry ", i);
+  const auto lines = ccore::parse_cache(kIdentity, ccore::format_cache(kIdentity, lines_of(kEntries)));
+  EXPECT(lines.size() == kEntries.size(), lines.size());
+  for (const CacheEntry& one : kEntries) {
+    const auto [name, value] = line_of(one);
+    const CacheEntry read = ccore::entry_of(name, lines.at(name));
+    EXPECT(read.collective == one.collective && read.size_class == one.size_class && read.model == one.model &&
+               read.dtype_class == one.dtype_class && read.algorithm == one.algorithm && read.us == one.us,
+           name);
   }
   EXPECT(ccore::parse_cache(kIdentity, ccore::format_cache(kIdentity, {})).empty(), "");
 }
 
 void tells_identities_apart() {
-  const std::string text = ccore::format_cache(kIdentity, kEntries);
-  for (int part = 0; part < 4; ++part) {
+  for (int part = 0; part < 3; ++part) {
     CacheIdentity other = kIdentity;
-    (part == 0 ? other.machine : part == 1 ? other.model : part == 2 ? other.size : other.scale) += "x";
+    (part == 0 ? other.machine : part == 1 ? other.library : other.scale) += "x";
     EXPECT(other.file_name() != kIdentity.file_name(), "part ", part);
-    EXPECT(refused(ccore::format_cache(other, kEntries)), "part ", part);
+    EXPECT(refused(ccore::format_cache(other, lines_of(kEntries))), "part ", part);
   }
   EXPECT(kIdentity.file_name().find('/') == std::string::npos, kIdentity.file_name());
+  const std::set<std::string> models = {ccore::model_key("", ""), ccore::model_key("a", ""), ccore::model_key("", "a"),
+                                        ccore::model_key("a", "1 bytes"), ccore::model_key("a 1", "bytes")};
+  EXPECT(models.size() == 5 && models.count("-") == 1, models.size(), " of 5 models");
+  for (const std::string& one : models) EXPECT(one.find(' ') == std::string::npos, one);
 }
 
 // No part and no changed bit of a file passes for one.
 void refuses_damage() {
-  const std::string whole = ccore::format_cache(kIdentity, kEntries);
+  const std::string whole = ccore::format_cache(kIdentity, lines_of(kEntries));
   for (size_t length = 0; length < whole.size(); ++length) EXPECT(refused(whole.substr(0, length)), length);
   for (size_t at = 0; at < whole.size(); ++at) {
     for (int bit = 0; bit < 8; ++bit) {
@@ -73,23 +97,26 @@ void refuses_damage() {
   EXPECT(refused(std::string(ccore::kMostCacheBytes + 1, 'x')), "too large");
 }
 
-std::string signed_text(const std::string& text) {
-  std::string hex;
-  for (const unsigned char byte : ccore::sha256(text.data(), text.size())) hex += ccore::format("%02x", byte);
-  return text + "sha256 " + hex + "\n";
-}
+std::string signed_text(const std::string& text) { return text + "sha256 " + ccore::hex_sha256(text) + "\n"; }
 
 // Behind a right checksum: refused, or entries that are in their ranges.
 void survives_anything_signed() {
-  const std::string head = "collective_core choices 1\n" + kIdentity.text();
-  const std::string good = "choice all_reduce 20 1 ring 812500\n";
+  const std::string head = "collective_core table 2\n" + kIdentity.text();
+  const std::string good = "choice - all_reduce 20 1 = ring 812500\n";
   EXPECT(!refused(signed_text(head + good)), "the pattern of this test is no file");
-  for (const char* line :
-       {"choice all_reduce 64 1 ring 1\n", "choice all_reduce -1 1 ring 1\n", "choice all_reduce 20 4 ring 1\n",
-        "choice all_reduce 20 1 ring\n", "choice all_reduce 20 1 ring 1 1\n", "choice ../x 20 1 ring 1\n",
-        "choice all_reduce 20 1 ring 99999999999999999999\n", "choice all_reduce 20 1 ring nan\n", "\n", "choice"}) {
-    EXPECT(refused(signed_text(head + line)), line);
-  }
+  EXPECT(refused(signed_text(head + "choice - all_reduce 20 1\n")), "no value");
+  EXPECT(refused(signed_text(head + "\n")), "an empty line");
+  const std::pair<const char*, const char*> bad[] = {{"choice - all_reduce 64 1", "ring 1"},
+                                                     {"choice - all_reduce -1 1", "ring 1"},
+                                                     {"choice - all_reduce 20 4", "ring 1"},
+                                                     {"choice - all_reduce 20 1", "ring"},
+                                                     {"choice - all_reduce 20 1", "ring 1 1"},
+                                                     {"choice - ../x 20 1", "ring 1"},
+                                                     {"choice - all_reduce 20 1", "ring 99999999999999999999"},
+                                                     {"choice - all_reduce 20 1", "ring nan"},
+                                                     {"choice all_reduce 20 1", "ring 1"},
+                                                     {"choice", ""}};
+  for (const auto& [name, value] : bad) EXPECT(refuses(ccore::entry_of, name, value), name, value);
   std::mt19937 random(20261121);
   for (int round = 0; round < 20000; ++round) {
     std::string text = good + good;
@@ -108,7 +135,8 @@ void survives_anything_signed() {
       if (text.empty()) text = "x";
     }
     try {
-      for (const CacheEntry& one : ccore::parse_cache(kIdentity, signed_text(head + text))) {
+      for (const auto& [name, value] : ccore::parse_cache(kIdentity, signed_text(head + text))) {
+        const CacheEntry one = ccore::entry_of(name, value);
         EXPECT(
             one.size_class < 64 && one.dtype_class < ccore::kDtypeClassCount && one.us >= 0 && !one.algorithm.empty(),
             text);
@@ -126,8 +154,8 @@ void writes_whole_files() {
   // Several jobs end at once; a job that reads meanwhile sees one of their files, whole.
   run_threads(4, [&](int writer) {
     for (int round = 0; round < 25; ++round) {
-      const std::vector<CacheEntry> own(static_cast<size_t>(1 + writer), kEntries[0]);
-      ccore::write_cache(path, ccore::format_cache(kIdentity, own));
+      const std::vector<CacheEntry> own(kEntries.begin(), kEntries.begin() + writer % 3);
+      ccore::write_cache(path, ccore::format_cache(kIdentity, lines_of(own)));
       EXPECT(!refused(ccore::read_cache(path)), "half a file");
     }
   });
@@ -149,40 +177,49 @@ void writes_whole_files() {
   std::filesystem::remove_all(folder);
 }
 
-bool timings_refused(const std::string& text) {
-  try {
-    ccore::parse_timings(kIdentity, text);
-    return false;
-  } catch (const std::invalid_argument&) {
-    return true;
-  }
-}
-
 void reads_timings_that_were_written() {
   const auto all_reduce = static_cast<uint8_t>(ccore::Kind::all_reduce);
   const auto twoshot = static_cast<int8_t>(ccore::Algorithm::twoshot);
-  const std::vector<ccore::Timing> timings = {{all_reduce, twoshot, ccore::Way::ordinary, 0, 65536, 6.25F},
-                                              {all_reduce, twoshot, ccore::Way::past_caches, 0, 4u << 20, 301.5F}};
-  const std::string text = ccore::format_timings(kIdentity, timings);
-  const auto read = ccore::parse_timings(kIdentity, text);
-  EXPECT(read.size() == 2 && read[0].same_point(timings[0]) && read[0].us == 6.25F, text);
-  EXPECT(read[1].same_point(timings[1]) && read[1].us == 301.5F, text);
-  for (size_t length = 0; length < text.size(); ++length) EXPECT(timings_refused(text.substr(0, length)), length);
-  EXPECT(timings_refused(ccore::format_cache(kIdentity, kEntries)), "choices are no timings");
-  EXPECT(refused(text), "timings are no choices");
-  CacheIdentity other = kIdentity;
-  other.machine += ", 2 more cores";
-  EXPECT(timings_refused(ccore::format_timings(other, timings)), "of another machine");
-  const std::string head = "collective_core timings 1\n" + kIdentity.text();
-  EXPECT(!timings_refused(signed_text(head + "timing all_reduce twoshot ordinary 65536 6250\n")), "the pattern");
-  for (const char* line :
-       {"timing all_reduce twoshot ordinary 65536 0\n", "timing all_reduce twoshot ordinary 65536 nan\n",
-        "timing all_reduce twoshot ordinary 65536 -1\n", "timing all_reduce twoshot ordinary 65536 20000000000000\n",
-        "timing all_reduce twoshot ordinary 4294967296 6250\n", "timing all_reduce guess ordinary 65536 6250\n",
-        "timing guess twoshot ordinary 65536 6250\n", "timing all_reduce twoshot other 65536 6250\n",
-        "timing all_reduce twoshot ordinary 65536\n", "timing all_reduce twoshot ordinary 65536 6250 1\n", "\n"}) {
-    EXPECT(timings_refused(signed_text(head + line)), line);
+  for (const ccore::Timing& timing :
+       {ccore::Timing{all_reduce, twoshot, ccore::Way::ordinary, 0, 65536, 6.25F},
+        ccore::Timing{all_reduce, twoshot, ccore::Way::past_caches, 0, 4u << 20, 301.5F}}) {
+    const auto [name, value] = line_of(timing);
+    const ccore::Timing read = ccore::timing_of(name, value);
+    EXPECT(read.same_point(timing) && read.us == timing.us, name, value);
   }
+  EXPECT(!refuses(ccore::timing_of, "timing all_reduce twoshot ordinary 65536", "6250"), "the pattern");
+  const std::pair<const char*, const char*> bad[] = {{"timing all_reduce twoshot ordinary 65536", "0"},
+                                                     {"timing all_reduce twoshot ordinary 65536", "nan"},
+                                                     {"timing all_reduce twoshot ordinary 65536", "-1"},
+                                                     {"timing all_reduce twoshot ordinary 65536", "20000000000000"},
+                                                     {"timing all_reduce twoshot ordinary 4294967296", "6250"},
+                                                     {"timing all_reduce guess ordinary 65536", "6250"},
+                                                     {"timing guess twoshot ordinary 65536", "6250"},
+                                                     {"timing all_reduce twoshot other 65536", "6250"},
+                                                     {"timing all_reduce twoshot ordinary 65536", ""},
+                                                     {"timing all_reduce twoshot ordinary 65536", "6250 1"},
+                                                     {"choice all_reduce twoshot ordinary 65536", "6250"},
+                                                     {"", ""}};
+  for (const auto& [name, value] : bad) EXPECT(refuses(ccore::timing_of, name, value), name, value);
+}
+
+// Two writers of one file keep each other's lines; a reader gets those of its word that it can read.
+void lines_of_several_are_kept() {
+  char folder[] = "/tmp/ccore-table-XXXXXX";
+  EXPECT(mkdtemp(folder) != nullptr && setenv("CCORE_CACHE_DIR", folder, 1) == 0, "");
+  ccore::KeptLines choices("choices", kIdentity), times("measured times", kIdentity), nowhere;
+  choices.keep(lines_of(kEntries));
+  times.keep({{"timing all_reduce twoshot ordinary 65536", "6250"}, {"timing all_reduce guess ordinary 1", "5"}});
+  choices.keep({{"choice - all_reduce 20 1", "doubling 5"}});
+  nowhere.keep(lines_of(kEntries));
+  EXPECT(times.read("timing", ccore::timing_of).size() == 1, "of an algorithm that is unknown");
+  EXPECT(times.read("choice", ccore::entry_of).size() == 3 && nowhere.read("choice", ccore::entry_of).empty(), "");
+  const auto of_one = times.read("choice 0123456789abcdef", ccore::entry_of);
+  EXPECT(of_one.size() == 1 && of_one.front().algorithm == "doubling", "of one model");
+  const auto of_none = times.read("choice -", ccore::entry_of);
+  EXPECT(of_none.size() == 2 && of_none.front().algorithm == "doubling", "replaced: ", of_none.front().algorithm);
+  EXPECT(unsetenv("CCORE_CACHE_DIR") == 0, "");
+  std::filesystem::remove_all(folder);
 }
 
 std::vector<std::filesystem::path> files_in(const std::string& folder) {
@@ -209,13 +246,13 @@ void measured_times_are_kept() {
   const auto files = files_in(folder);
   EXPECT(files.size() == 1, files.size(), " files");
   const std::string good = ccore::read_cache(files.front());
-  EXPECT(contains(good, "timing all_reduce twoshot ordinary 65536 "), good);
-  for (const std::string& bad : {std::string("collective_core timings 1\n"), good.substr(0, good.size() / 2),
-                                 ccore::format_timings(kIdentity, {}), std::string(5000, 'x')}) {
+  EXPECT(contains(good, "timing all_reduce twoshot ordinary 65536 = "), good);
+  for (const std::string& bad : {std::string("collective_core table 2\n"), good.substr(0, good.size() / 2),
+                                 ccore::format_cache(kIdentity, {}), std::string(5000, 'x')}) {
     ccore::write_cache(files.front(), bad);
     reduce();
     const std::string now = ccore::read_cache(files.front());
-    EXPECT(contains(now, "timing all_reduce twoshot ordinary 65536 ") && files_in(folder).size() == 1, now);
+    EXPECT(contains(now, "timing all_reduce twoshot ordinary 65536 = ") && files_in(folder).size() == 1, now);
   }
   EXPECT(setenv("CCORE_MEASURE_CACHE", "0", 1) == 0 && unsetenv("CCORE_CACHE_DIR") == 0, "");
   ccore::TimingStore::instance().forget();
@@ -231,6 +268,7 @@ void tuner_cache() {
   survives_anything_signed();
   writes_whole_files();
   reads_timings_that_were_written();
+  lines_of_several_are_kept();
   measured_times_are_kept();
 }
 

@@ -27,12 +27,9 @@ class KeptChoices {
   void keep(const KeptChoice& choice);
 
  private:
-  std::vector<ccore::CacheEntry> read();
-
-  const ccore::CacheIdentity identity_;
-  std::string path_;  // empty: nowhere
+  ccore::KeptLines file_;
   std::vector<KeptChoice> found_;
-  std::vector<ccore::CacheEntry> own_;
+  ccore::CacheLines own_;
 };
 
 }  // namespace ccore_cuda

@@ -60,7 +60,7 @@ ccore::CacheIdentity identity_of_choices(const std::string& description, const s
   const std::string machine = std::string(properties.name) + ", compute capability " +
                               std::to_string(properties.major) + "." + std::to_string(properties.minor) + ", driver " +
                               driver_version();
-  return {machine, "", std::string("collective_core ") + cc_version_string() + ", " + rival, description};
+  return {machine, std::string("collective_core ") + cc_version_string() + ", " + rival, description};
 }
 
 }  // namespace ccore_cuda

@@ -38,11 +38,7 @@ std::string names(const std::vector<NamedAddress>& chosen) {
   return text;
 }
 
-std::string with_sum(const std::string& text) {
-  std::string hex;
-  for (const unsigned char byte : sha256(text.data(), text.size())) hex += format("%02x", byte);
-  return text + "sha256 " + hex + "\n";
-}
+std::string with_sum(const std::string& text) { return text + "sha256 " + hex_sha256(text) + "\n"; }
 
 struct Asked {
   int algorithm = kUndefined;
@@ -155,7 +151,7 @@ void test_tuner(const std::string& library) {
   const std::pair<std::string, const char*> bad[] = {
       {good, "its checksum is wrong"},
       {with_sum("something else\n"), "it is of another version"},
-      {with_sum("collective_core nccl choices 1\nkey gpu=other\n"), "it is for another key"},
+      {with_sum("collective_core nccl choices 1\nkey gpu=other\n"), "it is for another machine or job"},
       {with_sum(head + "choice all_reduce 0 4096 bush ll 1\n"), "'bush' is not a known name"},
       {with_sum(head + "choice all_reduce 9 4 tree ll 1\n"), "ends before it begins"},
       {with_sum(head + "choice all_reduce 0 x tree ll 1\n"), "'x' is not a number in its range"},
