@@ -28,12 +28,15 @@ for f in /sys/class/infiniband/*/ports/1/link_layer; do
   [ "$x" = Ethernet ] || continue
   for d in "${{f%/ports/*}}"/device/net/*; do
     [ -e "$d" ] || continue
-    d=${{d##*/}}
-    # Drivers of other vendors have other names (bnxt: rx_pfc_ena_frames_pri3); dcb reads the same of each.
-    t 10 ethtool -S "$d" 2>/dev/null |
-      grep -E '^ *([rt]x_prio[0-7]_(bytes|discards)|tx_pause_storm_[a-z]+_events): [0-9]' |
-      while read -r x y; do echo "roce $d $x $y"; done
-    t 10 dcb -s pfc show dev "$d" 2>/dev/null | while read -r x y; do echo "dcb $d $x $y"; done
+    # The device of a bond has the interface of its first port.
+    y=; {{ read -r y <"/sys/class/net/${{d##*/}}/master/bonding/slaves"; }} 2>/dev/null
+    for d in ${{y:-${{d##*/}}}}; do
+      # Drivers of other vendors have other names (bnxt: rx_pfc_ena_frames_pri3); dcb reads the same of each.
+      t 10 ethtool -S "$d" 2>/dev/null |
+        grep -E '^ *([rt]x_prio[0-7]_(bytes|discards)|tx_pause_storm_[a-z]+_events): [0-9]' |
+        while read -r x y; do echo "roce $d $x $y"; done
+      t 10 dcb -s pfc show dev "$d" 2>/dev/null | while read -r x y; do echo "dcb $d $x $y"; done
+    done
   done
 done
 set --

@@ -1,7 +1,8 @@
-"""The row that compares PFC's priorities with those in which a run sent: recorded output of ethtool and dcb."""
+"""The row that compares PFC's priorities with those in which a run sent."""
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ ROCE = "mlx5_0 1:ACTIVE:LinkUp:400:Ethernet"
 
 
 def read(sent, pfc=(3,), **more):
-    """The counters of one port that sent gigabytes by priority, in the words of the probe's output."""
+    """Return the counters of one port that sent gigabytes by priority, from text as the probe prints it."""
     text = [f"roce eth2 tx_prio{priority}_bytes: {gigabytes * 10**9}" for priority, gigabytes in sent.items()]
     text += [f"roce eth2 {name}: {value}" for name, value in more.items()]
     on = " ".join(f"{priority}:{'on' if priority in pfc else 'off'}" for priority in range(8))
@@ -119,3 +120,56 @@ def test_perftest_gets_the_class_of_training():
         Node(name="a", address="a", env={"NCCL_IB_TC": "1; reboot"}), facts_of({"rdma": [ROCE]}), "/d"
     )
     assert "tclass" not in rdma.ROWS[0].work.client(odd).env["OPTIONS"]
+
+
+ETHTOOL = """\
+NIC statistics:
+     rx_packets: 12
+     rx_prio3_bytes: 7000000000
+     rx_prio3_discards: 2
+     tx_prio3_bytes: 9000000000
+     tx_prio3_packets: 8
+     tx_pause_storm_warning_events: 1
+"""
+DCB = """\
+pfc-cap 8 macsec-bypass off delay 7
+prio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off
+requests 0:0 1:0 2:0 3:5 4:0 5:0 6:0 7:0
+indications 0:0 1:0 2:0 3:6 4:0 5:0 6:0 7:0
+"""
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_the_probe_reads_ports_with_roce_and_no_others(tmp_path, shell):
+    """Programs that print what mlx5's documentation and dcb-pfc(8) show, in a tree like that of sysfs."""
+    tree, programs = tmp_path / "infiniband", tmp_path / "bin"
+    for device, layer, card in (("mlx5_0", "Ethernet", "eth2"), ("mlx5_1", "InfiniBand", "ib0")):
+        port = tree / device / "ports" / "1"
+        port.mkdir(parents=True)
+        (port / "link_layer").write_text(f"{layer}\n")
+        (tree / device / "device" / "net" / card).mkdir(parents=True)
+    interfaces = tmp_path / "net"
+    (interfaces / "eth2" / "master" / "bonding").mkdir(parents=True)
+    (interfaces / "eth2" / "master" / "bonding" / "slaves").write_text("eth2 eth3\n")
+    programs.mkdir()
+    for name, output in (("ethtool", ETHTOOL), ("dcb", DCB)):
+        (tmp_path / name).write_text(output)
+        (programs / name).write_text(f"#!/bin/sh\nexec cat '{tmp_path / name}'\n")
+        (programs / name).chmod(0o755)
+    script = (
+        counters.FRAGMENTS[0].script.replace("/sys/class/infiniband", str(tree)).partition("\nset --\n")[0]
+    )
+    done = subprocess.run(
+        (shell, "-c", 't() { shift; "$@"; }\n' + script),
+        env={"PATH": f"{programs}:/usr/bin:/bin"}, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    found = {
+        (count.kind, count.place, count.name): count.value for count in counters.parse_counts(done.stdout)
+    }
+    assert {place for _, place, _ in found} == {"eth2"}
+    named = {name: value for (_, _, name), value in found.items() if value and name != "pfc: priority 3"}
+    assert named == {
+        "rx_bytes: priority 3": 7000000000, "tx_bytes: priority 3": 9000000000, "rx_discards: priority 3": 2,
+        "pause_storm: warning": 1, "tx_pause: priority 3": 5, "rx_pause: priority 3": 6,
+    }  # fmt: skip
+    assert found["roce", "eth2", "pfc: priority 3"] == 1 and found["roce", "eth2", "pfc: priority 4"] == 0
