@@ -156,9 +156,8 @@ def test_the_probe_reads_ports_with_roce_and_no_others(tmp_path, shell):
         (tmp_path / name).write_text(output)
         (programs / name).write_text(f"#!/bin/sh\nexec cat '{tmp_path / name}'\n")
         (programs / name).chmod(0o755)
-    script = (
-        counters.FRAGMENTS[0].script.replace("/sys/class/infiniband", str(tree)).partition("\nset --\n")[0]
-    )
+    script = counters.FRAGMENTS[0].script.partition("\nset --\n")[0]
+    script = script.replace("/sys/class/infiniband", str(tree)).replace("/sys/class/net", str(interfaces))
     done = subprocess.run(
         (shell, "-c", 't() { shift; "$@"; }\n' + script),
         env={"PATH": f"{programs}:/usr/bin:/bin"}, capture_output=True, text=True, check=True, timeout=60,
@@ -166,7 +165,7 @@ def test_the_probe_reads_ports_with_roce_and_no_others(tmp_path, shell):
     found = {
         (count.kind, count.place, count.name): count.value for count in counters.parse_counts(done.stdout)
     }
-    assert {place for _, place, _ in found} == {"eth2"}
+    assert {place for _, place, _ in found} == {"eth2", "eth3"}
     named = {name: value for (_, _, name), value in found.items() if value and name != "pfc: priority 3"}
     assert named == {
         "rx_bytes: priority 3": 7000000000, "tx_bytes: priority 3": 9000000000, "rx_discards: priority 3": 2,
