@@ -93,6 +93,9 @@ _LOOKS_FINE = re.compile(
 _DIGITS = re.compile(r"\d+")
 _RANK_NUMBER = re.compile(r"\d{1,7}")
 _DIGIT_BYTES = b"0123456789"
+_HEX = re.compile(rb"(?<![0-9A-Za-z_])[0-9a-f]{8,}(?![0-9A-Za-z_])")
+_SAMPLE_BYTES = 1 << 17
+"""So much of a piece shows whether hexadecimal numbers tell its lines apart."""
 
 
 class _Rule(NamedTuple):
@@ -306,7 +309,7 @@ class Scan:
     def _search(self, lines: bytes) -> tuple[dict[int, _Hit], list[bytes]]:
         """Return the lines that an entry explains, by their start, and the words of errors in the other lines."""
         # Most lines of a log differ from others in numbers only: one of each kind is searched.
-        folded = lines.translate(None, _DIGIT_BYTES).split(b"\n")
+        folded = _without_numbers(lines)
         kinds = b"\n".join(set(folded))
         lower = kinds.lower()
         rules_of: dict[frozenset[bytes], list[_Rule]] = {}
@@ -321,8 +324,8 @@ class Scan:
         unexplained: set[bytes] = set()
         start = 0
         for line, kind in zip(lines.split(b"\n") if known else (), folded, strict=False):
-            if kind in known:
-                texts, rules = known[kind]
+            if (there := known.get(kind)) is not None:
+                texts, rules = there
                 if hit := _first_match(line, rules):
                     hits[start] = hit
                 else:
@@ -394,6 +397,22 @@ def _when(lines: bytes, start: int) -> Stamp | None:
             return when
         start = lines.rfind(b"\n", 0, start - 1) + 1
     return None
+
+
+def _without_numbers(lines: bytes) -> list[bytes]:
+    """Return lines without digits; without addresses, hashes and UUIDs as well where these tell many lines apart.
+
+    A text of the catalogue has no such number, and every hit is proven on the line itself.
+    """
+    folded = lines.translate(None, _DIGIT_BYTES).split(b"\n")
+    if 2 * len(set(folded)) < len(folded):
+        return folded
+    part = lines[: lines.rfind(b"\n", 0, _SAMPLE_BYTES) + 1]
+    without = _HEX.sub(b"", part)
+    kinds, fewer = (len(set(text.translate(None, _DIGIT_BYTES).split(b"\n"))) for text in (part, without))
+    return (
+        _HEX.sub(b"", lines).translate(None, _DIGIT_BYTES).split(b"\n") if 4 * fewer < 3 * kinds else folded
+    )
 
 
 def _first_match(line: bytes, rules: list[_Rule]) -> _Hit | None:

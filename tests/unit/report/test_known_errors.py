@@ -473,3 +473,26 @@ def test_the_document_is_json_and_counts_by_role() -> None:
     assert first["check"] == "clusterctl check INVENTORY --only memlock"
     assert first["first"]["line"] == 4
     assert [ErrorRole(finding["role"]).rank for finding in document["findings"]] == [1, 5, 5, 5, 5]
+
+
+def test_lines_that_differ_in_addresses_and_hashes_are_found_as_each_line_alone() -> None:
+    """A log of a megabyte is folded by its hexadecimal numbers; a line of its own is not."""
+    drawn = random.Random(5)
+    examples = [(entry.id, example) for entry in ENTRIES for example in entry.examples if "\n" not in example]
+    ids = (
+        lambda: f"{drawn.getrandbits(64):016x}",
+        lambda: f"[{drawn.getrandbits(48):012x}]",
+        lambda: f"deadbeef-{drawn.getrandbits(32):08x}",
+    )
+    alone = {
+        name for name, example in examples if found_ids(scanned(f"{example} {ids[0]()}".encode())) == [name]
+    }
+    assert len(alone) > 0.9 * len({name for name, _ in examples})
+    log = "\n".join(f"{drawn.choice(ids)()} said {ids[0]()}" for _ in range(40_000))
+    log += "\n" + "\n".join(f"{example} {drawn.choice(ids)()}" for name, example in examples if name in alone)
+    assert set(found_ids(scanned(log.encode()))) >= alone
+
+
+def test_no_text_of_the_catalogue_is_a_hexadecimal_number() -> None:
+    hexadecimal = re.compile(r"(?<![0-9A-Za-z_])[0-9a-f]{8,}(?![0-9A-Za-z_])")
+    assert [match.text for entry in ENTRIES for match in entry.match if hexadecimal.search(match.text)] == []
