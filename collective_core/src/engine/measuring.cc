@@ -109,7 +109,7 @@ bool Measuring::due(const Operation& operation, const Chooser& chooser) {
   return (ready_ & target.bit) == 0;
 }
 
-void Measuring::ask_rank_0(const Context& context) {
+void Measuring::ask_rank_0(const Context& context, const Target& target) {
   KnownTimings known;
   if (context.rank == 0) known = TimingStore::instance().get(identity_, keep_);
   if (context.arena) {
@@ -119,9 +119,9 @@ void Measuring::ask_rank_0(const Context& context) {
     known = gather_all(context, known).front();
   }
   if (known.count > kMostTimings) throw Error(CC_ERROR_INTERNAL, "rank 0 sent too many timings");
-  settled_ = known.settled;
+  settled_ |= known.settled & target.bit;
   measured_.put(std::vector<Timing>(known.timings, known.timings + known.count), context.nranks);
-  asked_ = true;
+  asked_ |= target.bit;
 }
 
 std::vector<Timing> Measuring::known_of(const Target& target, int nranks) const {
@@ -143,7 +143,7 @@ void Measuring::measure_for(const Context& context, const Chooser& chooser) {
   if (plan.empty()) return;
   const UncountedPayload uncounted(context);
   if (chooser.chosen) *chooser.chosen = plan.front().algorithm;
-  if (!asked_) ask_rank_0(context);
+  if ((asked_ & target.bit) == 0) ask_rank_0(context, target);
   if ((settled_ & target.bit) != 0) return;
   const std::vector<Timing> known = known_of(target, context.nranks);
   bool verified = known.size() == plan.size() && !doubted_;
@@ -165,7 +165,7 @@ void Measuring::measure_for(const Context& context, const Chooser& chooser) {
 }
 
 void Measuring::save() {
-  if (asked_ && keep_) TimingStore::instance().save(identity_);
+  if (asked_ != 0 && keep_) TimingStore::instance().save(identity_);
 }
 
 }  // namespace ccore

@@ -25,7 +25,7 @@ class Measuring {
   // Measures, as a part of the operation. identity: of rank 0's machine and these ranks; what it does is called once.
   template <typename Identity>
   void run(const Context& context, const Chooser& chooser, Identity identity) {
-    if (!asked_ && context.rank == 0) identity_ = identity();
+    if (asked_ == 0 && context.rank == 0) identity_ = identity();
     measure_for(context, chooser);
   }
   const Measured& measured() const { return measured_; }
@@ -40,12 +40,12 @@ class Measuring {
   };
   static bool target_of(const Operation& operation, const Chooser& chooser, Target* target);
   void measure_for(const Context& context, const Chooser& chooser);
-  void ask_rank_0(const Context& context);
+  void ask_rank_0(const Context& context, const Target& target);
   std::vector<Timing> known_of(const Target& target, int nranks) const;
 
   bool wanted_;
   bool keep_;
-  bool asked_ = false;
+  uint32_t asked_ = 0;  // a bit for each target that rank 0 was asked for: another communicator may have measured it
   uint32_t ready_ = 0;  // a bit for each target that needs no more here
   uint32_t operations_ = 0;  // of little data since it was last verified
   uint32_t settled_ = 0;  // as in KnownTimings

@@ -259,6 +259,41 @@ void measured_times_are_kept() {
   std::filesystem::remove_all(folder);
 }
 
+// Of two communicators of the same ranks, the second takes what the first has measured since the second's first call.
+void nothing_is_measured_twice() {
+  if (ccore::usable_cpus().count() < 2) return;
+  char folder[] = "/tmp/ccore-twice-XXXXXX";
+  EXPECT(mkdtemp(folder) != nullptr, "");
+  EXPECT(setenv("CCORE_CACHE_DIR", folder, 1) == 0 && setenv("CCORE_MEASURE_CACHE", "1", 1) == 0, "");
+  ccore::TimingStore::instance().forget();
+  cc_unique_id ids[2];
+  for (cc_unique_id& id : ids) EXPECT(cc_get_unique_id(&id) == CC_SUCCESS, "");
+  std::string kept;
+  run_threads(2, [&](int rank) {
+    cc_comm* first = nullptr;
+    cc_comm* second = nullptr;
+    EXPECT(cc_comm_init_rank(&first, 2, &ids[0], rank, nullptr) == CC_SUCCESS, "");
+    EXPECT(cc_comm_init_rank(&second, 2, &ids[1], rank, nullptr) == CC_SUCCESS, "");
+    const auto add = [](size_t count, cc_comm* comm) {
+      std::vector<float> data(count, 1);
+      EXPECT(cc_all_reduce(data.data(), data.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, "");
+      EXPECT(data.front() == 2 && data.back() == 2, data.front());
+    };
+    add(16384, first);
+    add(16384, second);
+    add(size_t{1} << 20, first);
+    EXPECT(cc_comm_destroy(first) == CC_SUCCESS, "");
+    if (rank == 0) kept = ccore::read_cache(files_in(folder).front());
+    add(size_t{1} << 20, second);
+    EXPECT(cc_comm_destroy(second) == CC_SUCCESS, "");
+  });
+  EXPECT(contains(kept, "timing all_reduce twoshot ordinary 4194304 = "), kept);
+  EXPECT(ccore::read_cache(files_in(folder).front()) == kept, "the second has measured again");
+  EXPECT(setenv("CCORE_MEASURE_CACHE", "0", 1) == 0 && unsetenv("CCORE_CACHE_DIR") == 0, "");
+  ccore::TimingStore::instance().forget();
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 
 void tuner_cache() {
@@ -270,6 +305,7 @@ void tuner_cache() {
   reads_timings_that_were_written();
   lines_of_several_are_kept();
   measured_times_are_kept();
+  nothing_is_measured_twice();
 }
 
 }  // namespace test
