@@ -26,6 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 COMPARE = Path(__file__).with_name("torch_suite_compare.py")
 VERSIONS = (
     "2.4.1", "2.5.1", "2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1",
+    "2.15.0",
 )  # fmt: skip
 TESTS = (
     "test_core_wheel.py",
