@@ -11,11 +11,14 @@ from clusterctl.text.visible import visible
 RAIL = "clusterctl: rail "
 """What the script prints before each run: the device, and what it is (``mlx5_0 RDMA 400 Gb/s``)."""
 _COLUMN = re.compile(r"#?[A-Za-z0-9_.%]{1,20}(?: [a-z]{1,20})?(?:\[[A-Za-z/]{1,10}\])?")
-# Of each column: the field, its unit, and whether a higher value is better.
+# perftest's MB are MiB. The two decimals of --report_gbits are too coarse for slow links.
+_GBIT_OF_MIB = 8 * 2**20 / 1e9
+# Of each column: the field, its unit, the factor to that unit, and whether a higher value is better.
 _COLUMNS = {
-    "BW average[Gb/sec]": ("write_gbit_per_s", "Gb/s", True),
-    "t_typical[usec]": ("latency_us", "us", False),
-    "t_avg[usec]": ("latency_us", "us", False),
+    "BW average[MB/sec]": ("write_gbit_per_s", "Gb/s", _GBIT_OF_MIB, True),
+    "BW average[MiB/sec]": ("write_gbit_per_s", "Gb/s", _GBIT_OF_MIB, True),
+    "t_typical[usec]": ("latency_us", "us", 1.0, False),
+    "t_avg[usec]": ("latency_us", "us", 1.0, False),
 }
 
 
@@ -44,9 +47,9 @@ def parse(text: str) -> Parsed:
 
 
 def _value(row: dict[str, str], rail: str, hardware: str) -> RowMeasurement:
-    for column, (field, unit, up) in _COLUMNS.items():
+    for column, (field, unit, factor, up) in _COLUMNS.items():
         if column in row:
-            value = decimal(row[column])
+            value = round(decimal(row[column]) * factor, 3)
             if not value > 0:
                 raise NotUnderstood(f"perftest measured {value:g} {unit} on {rail}")
             return RowMeasurement(field, value, unit, up, rail, hardware)

@@ -118,7 +118,7 @@ def _row(name: str, title: str, program: str, options: str) -> AcceptRow:
 
 
 ROWS = (
-    _row("rdma-bandwidth", "RDMA writes between two nodes, by rail", "ib_write_bw", "--report_gbits -D 3"),
+    _row("rdma-bandwidth", "RDMA writes between two nodes, by rail", "ib_write_bw", "-D 3"),
     _row("rdma-latency", "latency of RDMA writes between two nodes, by rail", "ib_write_lat", "-n 1000"),
 )
 
