@@ -17,6 +17,7 @@ from clusterctl.documents.bench import (
 )
 from clusterctl.documents.kinds import ComparisonWord, Effect, FaultKind
 from clusterctl.documents.proof import Proof
+from clusterctl.report.scale import duration
 from clusterctl.report.text.failures import in_a_sentence
 from clusterctl.report.text.table import size
 from clusterctl.results.noise import MOST_REPEATS
@@ -29,6 +30,8 @@ _FULL = 0.9
 """From this efficiency on, no reason for the rest is given."""
 _LINEAR = 0.8
 """From this efficiency on, communication is not the bottleneck (Alibaba Cloud's guide to ACSpeed)."""
+_LEAST_GBPS = 0.005
+"""Bandwidths have two decimals: a lower one is zero, so the least time is the figure."""
 _LOST_BETWEEN = 0.05
 """So much lower than within a node, the efficiency between nodes is the reason."""
 
@@ -212,9 +215,12 @@ def _collective(record: Record, word: Word) -> Iterator[str]:
             yield expected.reason if expected.verdict == "impossible" else _locate(record.summary.nodes or 1)
         return
     speeds = [(row.busbw_gbps.median, row.size_bytes) for row in rows if row.busbw_gbps is not None]
-    if speeds:
-        fast, at_bytes = max(speeds)
+    fast, at_bytes = max(speeds, default=(0.0, 0))
+    if fast >= _LEAST_GBPS:
         yield f"up to {fast:.2f} GB/s at {size(at_bytes)}"
+    elif rows:
+        least = min(rows, key=lambda row: row.time_us.median)
+        yield f"{duration(least.time_us.median)} at {size(least.size_bytes)}"
     else:
         yield "no figure"
     yield expected.reason if expected is not None else ""

@@ -253,3 +253,9 @@ def test_the_text_names_the_launches_that_looked_for_a_slow_rank(
     more = {} if slow_pairs is None else {"slow": slow_pairs}
     document = swept(proven, neighbours={"size_bytes": 4 << 20, "ranks": ranks}, **more)
     assert said in bench_views.text(from_document(document)).splitlines()
+
+
+def test_a_sweep_of_small_messages_shows_its_least_time_instead_of_zero_bandwidth() -> None:
+    few = [documents.row(1024 << at, 253.23 + at, 0.0) for at in range(2)]
+    found = from_document(documents.document(RUN, documents.variant(rows=few)))
+    assert bench.view(found).sentence.startswith("measured: 253.2 \u00b5s at 1 KiB; not judged: no baseline")
