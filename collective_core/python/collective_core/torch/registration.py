@@ -34,7 +34,8 @@ def register_as(name: str, create: Callable[..., Any]) -> None:
         dist.Backend.register_backend(name, create, devices=["cpu", "cuda"])
         # torch 2.15 attaches its flight recorder to each group but those of these backends, and fails at a group
         # without a C++ backend inside.
-        getattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", set()).add(name)
+        self_recording: set[str] = getattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", set())
+        self_recording.add(name)
     except Exception as error:  # noqa: BLE001  # whatever it is, it must not end the import of torch
         _logger.warning("the %s backend is not available in this torch: %s", name, error)
 
