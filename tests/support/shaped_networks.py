@@ -1,7 +1,8 @@
-"""Two network namespaces joined by shaped veth pairs: two machines with a network of known speed between them.
+"""Network namespaces joined by shaped veth pairs: machines with a network of known speed between them.
 
 Each pair is a rail: interface ``railN`` with address 10.213.N.1 in the first namespace and 10.213.N.2 in the second,
-shaped with tbf in both directions. Needs root; the names carry the process id, and ``shaped_networks`` removes what it
+shaped with tbf in both directions. More than two namespaces are joined by a bridge in one more, with a shaped pair to
+each. Needs root; the names carry the process id, and ``shaped_networks`` removes what it
 made, whatever happens. Only the standard library is used.
 """
 
@@ -49,14 +50,14 @@ def missing() -> str | None:
 
 @dataclass(frozen=True)
 class Networks:
-    """The two namespaces and what joins them."""
+    """The namespaces of the machines and what joins them."""
 
-    names: tuple[str, str]
+    names: tuple[str, ...]
     rates_mbit: tuple[float, ...]
 
     @property
     def rails(self) -> tuple[str, ...]:
-        """The interfaces, the same in both namespaces."""
+        """The interfaces, the same in all namespaces."""
         return tuple(f"rail{rail}" for rail in range(len(self.rates_mbit)))
 
     def address(self, side: int, rail: int = 0) -> str:
@@ -78,35 +79,52 @@ class Networks:
 
 
 @contextlib.contextmanager
-def shaped_networks(rates_mbit: Sequence[float], mtu: int = 1500) -> Iterator[Networks]:
-    """Give two namespaces with one rail for each rate (Mbit/s of whole frames, each way); they are gone afterwards."""
-    names = (f"ccore-{os.getpid()}-a", f"ccore-{os.getpid()}-b")
+def shaped_networks(rates_mbit: Sequence[float], mtu: int = 1500, nodes: int = 2) -> Iterator[Networks]:
+    """Give namespaces with one rail for each rate (Mbit/s of whole frames, each way); they are gone afterwards."""
+    names = tuple(f"ccore-{os.getpid()}-{chr(ord('a') + node)}" for node in range(nodes))
+    bridges = (f"ccore-{os.getpid()}-bridges",) if nodes > 2 else ()
     networks = Networks(names, tuple(rates_mbit))
     made: list[str] = []
     try:
-        for name in names:
+        for name in (*names, *bridges):
             _run("ip", "netns", "add", name)
             made.append(name)
             _run("ip", "-n", name, "link", "set", "lo", "up")
         for rail, rate in enumerate(rates_mbit):
-            _join(networks, rail, rate, mtu)
+            _join(networks, rail, rate, mtu, *bridges)
         yield networks
     finally:
         for name in made:
             _run("ip", "netns", "del", name)
 
 
-def _join(networks: Networks, rail: int, rate_mbit: float, mtu: int) -> None:
-    first, second = networks.names
+def _join(networks: Networks, rail: int, rate_mbit: float, mtu: int, bridges: str = "") -> None:
     interface = f"rail{rail}"
-    _run("ip", "link", "add", interface, "netns", first, "mtu", str(mtu), "type", "veth",
-         "peer", "name", interface, "netns", second, "mtu", str(mtu))  # fmt: skip
-    queue = max(2 * _BURST_BYTES, int(rate_mbit * 1e6 / 8 * _QUEUE_MS / 1000))
+    ends = [(name, interface) for name in networks.names]
+    if bridges:
+        bridge = f"bridge{rail}"
+        _run("ip", "-n", bridges, "link", "add", bridge, "mtu", str(mtu), "type", "bridge")
+        _run("ip", "-n", bridges, "link", "set", bridge, "up")
+        for side, name in enumerate(networks.names):
+            port = f"port{rail}-{side}"
+            _pair((name, interface), (bridges, port), mtu)
+            _run("ip", "-n", bridges, "link", "set", port, "master", bridge)
+            ends.append((bridges, port))
+    else:
+        _pair(ends[0], ends[1], mtu)
     for side, name in enumerate(networks.names):
         _run("ip", "-n", name, "addr", "add", f"{networks.address(side, rail)}/24", "dev", interface)
-        _run("ip", "-n", name, "link", "set", interface, "up")
-        _run("tc", "-n", name, "qdisc", "add", "dev", interface, "root", "tbf",
+    queue = max(2 * _BURST_BYTES, int(rate_mbit * 1e6 / 8 * _QUEUE_MS / 1000))
+    for name, end in ends:
+        _run("ip", "-n", name, "link", "set", end, "up")
+        _run("tc", "-n", name, "qdisc", "add", "dev", end, "root", "tbf",
              "rate", f"{rate_mbit:g}mbit", "burst", str(_BURST_BYTES), "limit", str(queue))  # fmt: skip
+
+
+def _pair(one: tuple[str, str], other: tuple[str, str], mtu: int) -> None:
+    """Join two namespaces by interfaces of these names."""
+    _run("ip", "link", "add", one[1], "netns", one[0], "mtu", str(mtu), "type", "veth",
+         "peer", "name", other[1], "netns", other[0], "mtu", str(mtu))  # fmt: skip
 
 
 def _run(*command: str) -> str:
