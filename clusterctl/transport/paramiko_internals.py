@@ -14,6 +14,7 @@ import re
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -196,6 +197,9 @@ class Garbled(paramiko.SSHException):
     """A server sent data that is not SSH, or the network altered the data."""
 
 
+_FREEING_S = (0.02, 0.05, 0.1, 0.2)
+
+
 class Wire(paramiko.Transport):
     """paramiko's Transport with fast algorithms first, a deadline on the handshake, and exits by signal reported."""
 
@@ -223,6 +227,24 @@ class Wire(paramiko.Transport):
         if error is None or isinstance(error, WIRE_ERRORS):
             return error
         return Garbled(f"received malformed data ({type(error).__name__})")
+
+    def open_session(
+        self,
+        window_size: int | None = None,
+        max_packet_size: int | None = None,
+        timeout: float | None = None,
+    ) -> paramiko.Channel:
+        """Open a channel for a command; retry for a moment if the server refuses it.
+
+        A server that allows one command at a time (``MaxSessions 1``) frees its place a little after the end of the
+        command before.
+        """
+        for pause_s in _FREEING_S:
+            try:
+                return super().open_session(window_size, max_packet_size, timeout)
+            except paramiko.ChannelException:
+                time.sleep(pause_s)
+        return super().open_session(window_size, max_packet_size, timeout)
 
     def run(self) -> None:
         """Run the connection's thread; closing the socket may fail if a jump host has disappeared."""

@@ -191,6 +191,21 @@ def test_an_interrupt_lets_the_ranks_of_every_launcher_save_their_state(
     assert logs("saved") == [0, 2, 3]
 
 
+def test_a_launch_needs_only_one_command_at_a_time(run_clusterctl, sshd_farm, tmp_path, code):
+    farm = sshd_farm(2)
+    for node in farm.nodes:
+        node.stop()
+        # The command line comes before the file.
+        node.command += ("-o", "MaxSessions 1")
+        node.start()
+    wait_for_listeners(farm.nodes)
+    path = inventory(farm, tmp_path, {}, (1, 1))
+    done, document, _ = launched(
+        run_clusterctl, farm, tmp_path, path, "--bring", code, "--", "sh", "train.sh"
+    )
+    assert (done.returncode, document["status"]) == (0, "ok"), done.stderr
+
+
 def test_a_dry_run_lists_what_would_be_brought(run_clusterctl, sshd_farm, tmp_path, code):
     (code / "sub").mkdir()
     (code / "sub/empty").touch()
