@@ -160,9 +160,9 @@ JOURNEYS := $(addprefix tests/lab/,test_bare_guests_page.py test_bootstrap_qemu.
 journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, and back; guests with a slow NIC (half an hour)
 	$(PYTEST) $(JOURNEYS)
 
-# Four workers on two processors, because tests with real parts mostly wait. They begin with the longest groups of these;
-# free tests fill all four (tests/support/worker_groups.py). The C++ build runs beside them.
-WORKERS ?= 4
+# Five workers on two processors, because tests with real parts mostly wait. They begin with the longest groups of these;
+# free tests fill all five (tests/support/worker_groups.py). The C++ build runs beside them.
+WORKERS ?= 5
 TIERS ?= tests/integration tests/lab tests/core $(UNIT)
 test: export CORE_OPTIONS := --warnings-as-errors
 test: prerequisites checked dev ## Everything but the journeys; of long sweeps a sample, another each day

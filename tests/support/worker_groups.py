@@ -1,4 +1,4 @@
-"""Which tests one worker runs one after the other (``make test`` has four workers), and in which order groups begin.
+"""Which tests one worker runs one after the other (``make test`` has five workers), and in which order groups begin.
 
 Tests with real parts start daemons, ranks and guests, and meet deadlines. Those that share something of this machine
 are one group: accounts, journals and packages (``nodes``), the one slurm.conf (``slurm``), the docker engine
