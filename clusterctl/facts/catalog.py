@@ -6,6 +6,7 @@ probed only if they are named.
 
 from __future__ import annotations
 
+import posixpath
 import sys
 from collections.abc import Collection
 from functools import cache
@@ -134,7 +135,9 @@ def settings_read(node: Node, subjects: frozenset[str] | None) -> dict[str, str]
     """Return the node's settings that the fragments of these subjects read; a command may override them."""
     # On this machine clusterctl's own Python is known to have what clusterctl was installed with.
     python = node.python or (sys.executable if node.connection == "local" else "")
-    shared = node.requirements.shared_dir.path or ""
+    path = node.requirements.shared_dir.path
+    # Without a doubled or trailing slash, so that what is found there has the paths that the requirements compare.
+    shared = "" if path is None else "/" + posixpath.normpath(path).lstrip("/")
     settings = {"MPIRUN": node.mpirun or "", "PYTHON": python, "SHARED": shared}
     read = {name for fragment in fragments(subjects) for name in fragment.variables}
     return {name: value for name, value in settings.items() if name in read}

@@ -11,13 +11,22 @@ import pytest
 
 from clusterctl.facts import probe
 from clusterctl.facts.base import ReadStatus
-from clusterctl.facts.catalog import FRAGMENTS, ON_REQUEST, SUBJECTS, complete, fragments, not_asked
+from clusterctl.facts.catalog import (
+    FRAGMENTS,
+    ON_REQUEST,
+    SUBJECTS,
+    complete,
+    fragments,
+    not_asked,
+    settings_read,
+)
 from clusterctl.facts.gather import facts_from
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.facts.subjects import launch
+from clusterctl.facts.subjects import launch, mpi
 from clusterctl.facts.subjects import python as python_subject
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.catalog import ALL
+from clusterctl.requirements.fleet.shared_dir import wish
 from clusterctl.requirements.judge import judge_node, subjects_read
 
 NONCE = "c" * 32
@@ -109,3 +118,16 @@ def test_every_variable_in_capitals_is_one_that_the_probe_sets() -> None:
         used = set(re.findall(r"\$\{?([A-Z_]+)\b", fragment.needs + shell))
         assert used - own <= set(fragment.variables), fragment.name
         assert set(fragment.variables) <= used | {"IDENTITY"}, fragment.name
+
+
+def test_mpi_is_searched_in_absolute_directories():
+    searched = (*mpi._PREFIXES, *mpi._HYDRA, *mpi._NCCL_HEADERS)
+    assert [path for path in searched if not path.startswith("/") or path == "/"] == []
+
+
+@pytest.mark.parametrize("path", ["/shared", "/shared/", "//shared", "/./shared"])
+def test_the_shared_directory_is_searched_as_the_requirements_write_it(path):
+    node = Node.model_validate(
+        {"name": "a", "address": "a", "requirements": {"shared_dir": {"path": path, "server": "a"}}}
+    )
+    assert settings_read(node, None)["SHARED"] == wish.path(node) == "/shared"

@@ -21,7 +21,7 @@ _HYDRA = (
 )
 _NCCL_HEADERS = (
     *("/usr/include", "/usr/local/include", "/usr/local/cuda/include", "/usr/local/nccl/include"),
-    *("/opt/nccl/include"),
+    *("/opt/nccl/include", "/opt/nccl/build/include"),
 )
 
 # Only globs and tests, so that the section starts no process. Debian's packages have their files below a directory of

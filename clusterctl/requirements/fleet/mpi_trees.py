@@ -29,10 +29,20 @@ def folder(node: Node) -> str:
 
 
 def builder(node: Node, fleet: Fleet) -> Node:
-    """Return the node that fills the directory: the node itself, or of a shared one its server or the first node."""
+    """Return the node that fills the directory: the node itself, or of a shared one its server or the first node.
+
+    Only nodes with the same directory and the same trees count: another would find nothing to build.
+    """
     if node.requirements.shared_dir.path is None:
         return node
-    return wish.server(node, fleet) or next(iter(fleet.nodes), node)
+    nodes = (wish.server(node, fleet), *fleet.nodes)
+    return next((one for one in nodes if one is not None and _trees_of(one) == _trees_of(node)), node)
+
+
+def _trees_of(node: Node) -> tuple[str | None, ...]:
+    """Return what a node's settings say of the shared directory and of the trees in it."""
+    mpi, shared = node.requirements.mpi, node.requirements.shared_dir
+    return (folder(node), shared.server, shared.export, mpi.mpich, mpi.nccl, mpi.nccl_tests)
 
 
 def is_mounted(facts: NodeFacts, node: Node) -> bool:
