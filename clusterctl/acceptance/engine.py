@@ -126,7 +126,7 @@ class AcceptEngine:
                 escalate=self._settings.escalate, subjects=SUBJECTS_READ,
                 values=readiness.values(node, self._settings.known_hosts, "all_reduce_perf"),
             )  # fmt: skip
-            looking = survey.script(tools, node.requirements.shared_dir.path)
+            looking = survey.script(tools, facts)
             found = transport.run(("sh",), stdin=looking, timeout_s=_SHORT_S)
             leftovers.claim(transport, self._directory, self._controller)
             with understanding(node.name, "what it has"):

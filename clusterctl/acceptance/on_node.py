@@ -198,7 +198,7 @@ class NodeRows:
 
     def _run(self, row: str, command: RowCommand, deadline_s: float, *, as_root: bool) -> Completed:
         directory = self._ready.directory_of(row)
-        path = survey.set_path(self._ready.node.requirements.shared_dir.path)
+        path = survey.set_path(self._ready.facts)
         return self._transport.run(
             ("sh", "-c", path + _IN_DIRECTORY, "sh", directory, *command.argv),
             stdin=command.stdin,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import posixpath
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from clusterctl.acceptance.model import RowTool
-from clusterctl.facts.subjects.mpi import OWN_FOLDER
+from clusterctl.facts.model.mpi import Mpi
 from clusterctl.text.foreign import lines
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model.node import NodeFacts
 
 _VERSION_CHARACTERS = 80
 _LOOK = """\
@@ -44,19 +49,20 @@ class Survey:
         return "; ".join(found)
 
 
-def set_path(shared: str | None) -> str:
-    """Return a line of sh to search programs where logins may not, and nccl-tests where bootstrap builds it.
+def set_path(facts: NodeFacts | None) -> str:
+    """Return a line of sh to search programs where logins may not, and nccl-tests where the facts found it.
 
-    ``shared``: the directory that the nodes share, if the inventory sets one.
+    A shared directory that did not answer the facts is left out: each search would wait for its server.
     """
-    nccl_tests = shlex.quote(f"{shared or OWN_FOLDER}/nccl-tests/build")
-    return f"PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{nccl_tests}\n"
+    built = None if facts is None else facts.mpi.or_else(Mpi()).nccl_tests
+    found = "" if built is None else f":{shlex.quote(posixpath.dirname(built))}"
+    return f"PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin{found}\n"
 
 
-def script(tools: Iterable[RowTool], shared: str | None = None) -> bytes:
+def script(tools: Iterable[RowTool], facts: NodeFacts | None = None) -> bytes:
     """Return sh text that prints the boot's id, and a line for each program that the node has."""
     calls = (f"look {shlex.join((one.program, *one.version))}\n" for one in dict.fromkeys(tools))
-    return (set_path(shared) + _LOOK + "".join(calls) + "exit 0\n").encode()
+    return (set_path(facts) + _LOOK + "".join(calls) + "exit 0\n").encode()
 
 
 def parse(text: str) -> Survey:

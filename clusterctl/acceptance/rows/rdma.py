@@ -166,8 +166,9 @@ def _unprotected(before: Health, after: Health) -> list[str]:
         if priorities and total >= _LITTLE_BYTES and safe < total * _LITTLE_SHARE:
             most = max(sent, key=lambda priority: sent[priority])
             wrong.append(
-                f"{port} sent {total / 1e9:.0f} GB, nearly all with priority {most}, but PFC protects priority "
-                f"{_listed(priorities)}: set NCCL_IB_TC (CCORE_RDMA_TRAFFIC_CLASS) to the class of that priority"
+                f"{port} sent {total / 1e9:.0f} GB, TCP included, nearly all with priority {most}, but PFC protects "
+                f"priority {_listed(priorities)}: if RDMA ran, set NCCL_IB_TC (CCORE_RDMA_TRAFFIC_CLASS) to the class "
+                "of that priority"
             )
     return wrong
 
@@ -192,7 +193,7 @@ def _roce(place: FleetPlace) -> FleetAnswer:
         earlier = place.before.get(node.name)
         wrong = [] if earlier is None else _unprotected(earlier.health, answered[node.name])
         (kind, count), own = usual[0], frozenset(found.values())
-        if own != kind and count * 2 > len(protected):
+        if own != kind and count * 2 > sum(map(bool, protected.values())):
             theirs, mine = (" and ".join(sorted(_listed(one) for one in those)) for those in (kind, own))
             wrong.append(f"PFC protects priority {mine} on this node, and {theirs} on {count} others")
         answers[node.name] = Parsed(findings=tuple(RowFinding(RowStatus.WARN, text) for text in wrong))

@@ -54,13 +54,13 @@ def run(before, after):
         ({0: 2, 3: 10}, []),  # a little
         (
             {0: 9, 3: 10},
-            ["eth2 sent 8 GB, nearly all with priority 0, but PFC protects priority 3: set NCCL_IB_TC"],
+            ["eth2 sent 8 GB, TCP included, nearly all with priority 0, but PFC protects priority 3"],
         ),
     ],
 )
 def test_a_port_that_sent_without_protection_is_named(sent, found):
     texts = run({"a": read({0: 1, 3: 10})}, {"a": read(sent)})["a"]
-    assert [text.partition(" (")[0] for text in texts] == found
+    assert [text.partition(": if RDMA ran, set NCCL_IB_TC (")[0] for text in texts] == found
 
 
 def test_a_fabric_without_pfc_is_not_judged():
@@ -71,6 +71,12 @@ def test_a_node_with_other_priorities_is_named():
     after = {"a": read({3: 9}), "b": read({3: 9}), "c": read({3: 9}, pfc=(4,))}
     found = run(after, after)
     assert found == {"a": [], "b": [], "c": ["PFC protects priority 4 on this node, and 3 on 2 others"]}
+
+
+def test_nodes_without_roce_are_no_part_of_the_majority():
+    without = {name: Health(counts=Reading(())) for name in ("d", "e", "f", "g")}
+    after = {"a": read({3: 9}), "b": read({3: 9}), "c": read({3: 9}, pfc=(4,)), **without}
+    assert run(after, after)["c"] == ["PFC protects priority 4 on this node, and 3 on 2 others"]
 
 
 def test_a_node_without_dcb_is_not_judged():
