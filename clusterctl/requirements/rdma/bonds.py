@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SPREADING = ("802.3ad", "balance-xor")
 """The modes in which mlx5 spreads RDMA over both ports (Linux, mlx5 core/lag: NETDEV_LAG_TX_TYPE_HASH)."""
 _BACKUP = "active-backup"
-_BY_CARD = ("layer2", "vlan+srcmac")
+_BY_CARD = ("layer2", "layer2+3", "encap2+3", "vlan+srcmac")
 """Hash policies that see one flow between two nodes (Linux, Documentation/networking/bonding.rst)."""
 
 
@@ -46,7 +46,7 @@ def faults(facts: NodeFacts, ports: tuple[Port, ...]) -> tuple[tuple[str, ...], 
             wrong.append(f"{bond.name} runs without {some(bond.down)}, whose link is down")
         if bond.outside:
             wrong.append(
-                f"{bond.name} does not use {some(bond.outside)}, which LACP keeps apart from its other members: "
+                f"{bond.name} does not use {some(bond.outside)}, which LACP put into another aggregator: "
                 "put all of their switch ports into one channel"
             )
         speeds = {name: _speed(facts, name) for name in bond.members if name not in bond.down}
