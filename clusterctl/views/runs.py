@@ -70,7 +70,8 @@ def summary(
     """Return what a run found or did, as its command printed it if there is a view of it."""
     view = _view(verb, folder, document)
     if view is not None:
-        faults = fault_lines(view.failures, view.sentence)
+        # A preflight's view has each failure itself.
+        faults = () if verb == "preflight" else fault_lines(view.failures, view.sentence)
         return [*of_view.lines(view, None if verb in BENCHMARKS else width), *map(labelled, faults)]
     lines: Iterable[str] = ()
     if verb in ("bootstrap", "undo"):
