@@ -93,7 +93,9 @@ _LOOKS_FINE = re.compile(
 _DIGITS = re.compile(r"\d+")
 _RANK_NUMBER = re.compile(r"\d{1,7}")
 _DIGIT_BYTES = b"0123456789"
-_HEX = re.compile(rb"(?<![0-9A-Za-z_])[0-9a-f]{8,}(?![0-9A-Za-z_])")
+_HEX = re.compile(
+    rb"(?<![0-9A-Za-z_])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|0x[0-9a-f]{9,}|[0-9a-f]{8,})(?![0-9A-Za-z_])"
+)
 _SAMPLE_BYTES = 1 << 17
 """So much of a piece shows whether hexadecimal numbers tell its lines apart."""
 
