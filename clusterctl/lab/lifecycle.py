@@ -102,11 +102,13 @@ def _refuse_early(options: LabOptions, directory: Path) -> None:
         )
     if options.driver == "qemu" and options.with_python:
         raise UsageError(
-            "guests do not get this Python by themselves", hint="name its directories with --mount"
+            "--with-python needs --driver docker", hint="name the directories of this Python with --mount"
         )
     files = [mount.source for mount in options.mounts if not Path(mount.source).is_dir()]
     if options.driver == "qemu" and files:
-        raise UsageError(f"guests mount directories, and {files[0]} is not one", hint="mount its directory")
+        raise UsageError(
+            f"--mount {files[0]} must be a directory with --driver qemu", hint="mount its directory"
+        )
     if options.driver == "qemu" and len(options.mounts) > qemu.MOST_MOUNTS:
         raise UsageError(
             f"guests have {qemu.MOST_MOUNTS} mounts at most, not {len(options.mounts)}",

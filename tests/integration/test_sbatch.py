@@ -120,4 +120,4 @@ def test_ranks_run_in_a_file_that_enroot_starts(run_clusterctl, cluster, tmp_pat
     assert refused.returncode != 0
     assert "enroot without Pyxis starts only a squashfs file" in refused.stderr
     alone = run_clusterctl(*render[:-1], *program)
-    assert (alone.returncode, "--enroot starts an image, and none is given" in alone.stderr) == (2, True)
+    assert (alone.returncode, "--enroot needs --container" in alone.stderr) == (2, True)

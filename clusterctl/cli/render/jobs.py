@@ -89,7 +89,7 @@ def sbatch(
     require_image(container, "--container")
     if enroot and container is None:
         raise UsageError(
-            "--enroot starts an image, and none is given",
+            "--enroot needs --container",
             hint="add --container FILE.sqsh, or leave out --enroot",
         )
     nodes = load(inventory, limit).nodes

@@ -99,7 +99,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     }
     warnings = _warnings(gpus, [] if faults else repaired)
     if faults:
-        hint = "drain the node; until the fault is gone: 1. nvidia-smi --gpu-reset, 2. reboot, 3. have it serviced"
+        hint = "drain the node; until the fault is cleared: 1. nvidia-smi --gpu-reset, 2. reboot, 3. have it serviced"
         return Decision(NAME, Status.UNMET, f"{some(faults)} ({hint})", evidence, warnings)
     if facts.in_container:
         reason = "this is a container; the driver and the kernel log belong to the host"

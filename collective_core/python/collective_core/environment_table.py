@@ -226,7 +226,7 @@ VARIABLES: tuple[Variable, ...] = (
         aliases=("AIACC_CONFIG_CACHE_DISABLE",),
     ),
     Variable(
-        "CCORE_CACHE_UPDATE_DISABLE", Kind.FLAG, "1", "0: the choices that the file has of a model are written again",
+        "CCORE_CACHE_UPDATE_DISABLE", Kind.FLAG, "1", "0: choices that are already kept for a model are updated",
         (Reader.LIBRARY, Reader.CUDA),
         aliases=("AIACC_CONFIG_CACHE_UPDATE_DISABLE",),
     ),

@@ -7,7 +7,7 @@
 namespace ccore {
 namespace {
 
-// Without a directory, nothing is kept, and nothing is said of it, as no user has asked for it.
+// Without a directory, nothing is kept, and no warning is printed, as no user has asked for it.
 KeptLines table_of(const CacheIdentity& identity) {
   return cache_directory().empty() ? KeptLines() : KeptLines("measured times", identity);
 }

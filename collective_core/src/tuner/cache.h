@@ -69,7 +69,7 @@ void write_cache(const std::string& path, const std::string& text);
 class KeptLines {
  public:
   KeptLines() = default;  // nowhere: reads nothing, keeps nothing
-  // what: that it is read and written for, such as "choices". prefix: of the file's name.
+  // what: the name of the content in log lines, such as "choices". prefix: of the file's name.
   KeptLines(std::string what, const CacheIdentity& identity, const std::string& prefix = "");
 
   // Of the lines whose names begin with a word, those that `parse` takes; it throws std::invalid_argument for others, such
