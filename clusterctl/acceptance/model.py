@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterctl.documents import accept
+from clusterctl.transport.base import Failure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,6 +163,16 @@ class FleetPlace:
     gather: Callable[[frozenset[str]], HostMap[NodeFacts]]
     on_gpus: bool = False
     """Whether every node has a GPU."""
+
+    def judge_each(self, after: HostMap[NodeFacts], judge: Callable[[str], Parsed]) -> FleetAnswer:
+        """Return what ``judge`` says of each node by its name; a node whose facts could not be read was not run."""
+        parsed: dict[str, Parsed] = {}
+        for node in self.nodes:
+            outcome = after.get(node.name)
+            parsed[node.name] = (
+                Parsed(not_run=outcome.message) if isinstance(outcome, Failure) else judge(node.name)
+            )
+        return FleetAnswer(parsed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,25 +179,20 @@ def _roce(place: FleetPlace) -> FleetAnswer:
     answered = {name: facts.health for name, facts in after.items() if not isinstance(facts, Failure)}
     protected = {name: _protected(health) for name, health in answered.items()}
     usual = Counter(frozenset(found.values()) for found in protected.values() if found).most_common(1)
-    answers: dict[str, Parsed] = {}
-    for node in place.nodes:
-        outcome = after.get(node.name)
-        if isinstance(outcome, Failure):
-            answers[node.name] = Parsed(not_run=outcome.message)
-            continue
-        found = protected.get(node.name, {})
+
+    def judge(name: str) -> Parsed:
+        found = protected.get(name)
         if not found:
-            why = "dcb (iproute2) reports no PFC for the RoCE ports of this node"
-            answers[node.name] = Parsed(not_run=why)
-            continue
-        earlier = place.before.get(node.name)
-        wrong = [] if earlier is None else _unprotected(earlier.health, answered[node.name])
+            return Parsed(not_run="dcb (iproute2) reports no PFC for the RoCE ports of this node")
+        earlier = place.before.get(name)
+        wrong = [] if earlier is None else _unprotected(earlier.health, answered[name])
         (kind, count), own = usual[0], frozenset(found.values())
         if own != kind and count * 2 > sum(map(bool, protected.values())):
             theirs, mine = (" and ".join(sorted(_listed(one) for one in those)) for those in (kind, own))
             wrong.append(f"PFC protects priority {mine} on this node, and {theirs} on {count} others")
-        answers[node.name] = Parsed(findings=tuple(RowFinding(RowStatus.WARN, text) for text in wrong))
-    return FleetAnswer(answers)
+        return Parsed(findings=tuple(RowFinding(RowStatus.WARN, text) for text in wrong))
+
+    return place.judge_each(after, judge)
 
 
 AT_THE_END = (

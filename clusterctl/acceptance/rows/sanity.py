@@ -21,7 +21,7 @@ from clusterctl.documents.kinds import Effect
 from clusterctl.facts.base import Reading, ReadStatus
 from clusterctl.facts.model.health import Health, KernelLog
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.transport.base import Failure, HostMap
+from clusterctl.transport.base import HostMap
 from clusterctl.trust import health
 from clusterctl.trust.health import HealthEvent
 
@@ -103,14 +103,7 @@ def _errors(place: FleetPlace) -> FleetAnswer:
     before = HostMap({name: facts.health for name, facts in place.before.items()})
     known = HostMap({name: found for name, found in after.items() if name in before})
     grown = health.fleet(HostMap({name: before[name] for name in known}), known.map(lambda _, f: f.health))
-    answers: dict[str, Parsed] = {}
-    for node in place.nodes:
-        outcome = after.get(node.name)
-        if isinstance(outcome, Failure):
-            answers[node.name] = Parsed(not_run=outcome.message)
-            continue
-        answers[node.name] = Parsed(findings=_findings(grown.events.get(node.name, ())))
-    return FleetAnswer(answers)
+    return place.judge_each(after, lambda name: Parsed(findings=_findings(grown.events.get(name, ()))))
 
 
 ROWS = (
