@@ -6,7 +6,6 @@ probed only if they are named.
 
 from __future__ import annotations
 
-import posixpath
 import sys
 from collections.abc import Collection
 from functools import cache
@@ -14,6 +13,7 @@ from functools import cache
 from clusterctl.facts.base import Fragment, ReadStatus, Sections
 from clusterctl.facts.model.host import RootAccess
 from clusterctl.facts.model.node import NodeFacts, SectionNote
+from clusterctl.facts.model.services import mount_target
 from clusterctl.facts.subjects import (
     clock,
     configuration,
@@ -136,8 +136,8 @@ def settings_read(node: Node, subjects: frozenset[str] | None) -> dict[str, str]
     # On this machine clusterctl's own Python is known to have what clusterctl was installed with.
     python = node.python or (sys.executable if node.connection == "local" else "")
     path = node.requirements.shared_dir.path
-    # Without a doubled or trailing slash, so that what is found there has the paths that the requirements compare.
-    shared = "" if path is None else "/" + posixpath.normpath(path).lstrip("/")
+    # What is found there then has the paths that the requirements compare.
+    shared = "" if path is None else mount_target(path)
     settings = {"MPIRUN": node.mpirun or "", "PYTHON": python, "SHARED": shared}
     read = {name for fragment in fragments(subjects) for name in fragment.variables}
     return {name: value for name, value in settings.items() if name in read}

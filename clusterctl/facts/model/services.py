@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 
 from clusterctl.facts.base import Part, Reading, ReadStatus
@@ -143,6 +144,11 @@ class Mount(Part):
     target: str
     fstype: str
     options: tuple[str, ...]
+
+
+def mount_target(path: str) -> str:
+    """Return a path as the kernel lists it, without doubled or trailing slashes and dots."""
+    return "/" + posixpath.normpath(path).lstrip("/")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from typing import TYPE_CHECKING
 
 from clusterctl import resources
+from clusterctl.facts.model.services import mount_target
 from clusterctl.requirements.fleet.addresses import literal
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import Command
@@ -26,11 +26,6 @@ _REMOTE = ("nfs", "nfs4")
 _VERSION = ("vers=", "nfsvers=", "v3", "v4")
 
 
-def normal(path: str) -> str:
-    """Return a path as the kernel lists it, without doubled or trailing slashes and dots."""
-    return "/" + posixpath.normpath(path).lstrip("/")
-
-
 def unit_name(path: str) -> str:
     """Return the unit name that systemd requires for a mount point (systemd.unit(5), systemd-escape --path)."""
     escaped = [
@@ -39,7 +34,7 @@ def unit_name(path: str) -> str:
         else c
         if re.fullmatch(r"[A-Za-z0-9:_.]", c)
         else "".join(f"\\x{b:02x}" for b in c.encode())
-        for c in normal(path).strip("/")
+        for c in mount_target(path).strip("/")
     ]
     if escaped[:1] == ["."]:
         escaped[0] = r"\x2e"
@@ -67,7 +62,7 @@ def is_export(mount: Mount, what: str, addresses: tuple[str, ...]) -> bool:
 
 def _parts(text: str) -> tuple[str, str]:
     host, _, folder = text.rpartition(":/")
-    return host.strip("[]").lower(), normal(f"/{folder}")
+    return host.strip("[]").lower(), mount_target(f"/{folder}")
 
 
 def options(extra: tuple[str, ...], *, own_server: bool) -> str:
@@ -87,7 +82,7 @@ def unit_text(what: str, path: str, mount_options: str) -> str:
         "systemd",
         "shared-dir.mount",
         what=what,
-        where=normal(path),
+        where=mount_target(path),
         options=mount_options,
         remote=mount_options != BIND,
         way=_way(what) if mount_options != BIND else "",
@@ -118,7 +113,9 @@ def _mounts(facts: NodeFacts) -> tuple[Mount, ...]:
 
 def mounted_at(facts: NodeFacts, path: str) -> Mount | None:
     """Return the mount at a path: the last one, which hides earlier ones. Automounts are not included."""
-    found = [mount for mount in _mounts(facts) if mount.target == normal(path) and mount.fstype != _AUTOMOUNT]
+    found = [
+        mount for mount in _mounts(facts) if mount.target == mount_target(path) and mount.fstype != _AUTOMOUNT
+    ]
     # A mount made by an automount is in both lists, but has its options in only one.
     same = (
         m
@@ -129,7 +126,7 @@ def mounted_at(facts: NodeFacts, path: str) -> Mount | None:
 
 
 def _holder(facts: NodeFacts, path: str, *, automounts: bool) -> Mount | None:
-    wanted = normal(path)
+    wanted = mount_target(path)
     found = [
         mount
         for mount in _mounts(facts)
@@ -202,7 +199,7 @@ def _folder(path: str) -> Command:
 
 def _ladder(path: str) -> list[str]:
     """Return a path and its parents from the top down, without the root."""
-    parts = normal(path).strip("/").split("/")
+    parts = mount_target(path).strip("/").split("/")
     return ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.model.services import mount_target
 from clusterctl.requirements.fleet.addresses import reachable_address, source_addresses
 from clusterctl.requirements.fleet.shared_dir import mount as mounts
 
@@ -22,7 +23,7 @@ def server(node: Node, fleet: Fleet) -> Node | None:
 def contradiction(node: Node, fleet: Fleet) -> str | None:
     """Return what is wrong with the inventory's settings; None when they are consistent."""
     settings = node.requirements.shared_dir
-    if settings.path is None or mounts.normal(settings.path) == "/":
+    if settings.path is None or mount_target(settings.path) == "/":
         return "the shared directory cannot be mounted at /: set another shared_dir.path"
     if (settings.server is None) == (settings.export is None):
         return "the inventory must set either shared_dir.server or shared_dir.export, not both"
@@ -69,12 +70,12 @@ def server_addresses(node: Node, fleet: Fleet) -> tuple[str, ...]:
 def folder(node: Node) -> str:
     """Return the directory's path on the server."""
     settings = node.requirements.shared_dir
-    return mounts.normal(settings.folder or settings.path or "/")
+    return mount_target(settings.folder or settings.path or "/")
 
 
 def path(node: Node) -> str:
     """Return the directory's path on each node."""
-    return mounts.normal(node.requirements.shared_dir.path or "/")
+    return mount_target(node.requirements.shared_dir.path or "/")
 
 
 def is_server(node: Node) -> bool:
