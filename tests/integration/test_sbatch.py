@@ -21,6 +21,15 @@ def cluster(tier_unavailable):
     found.stop()
 
 
+def submitted(cluster, text):
+    """Submit a script, and return what its job wrote."""
+    script = cluster.directory / "job.sh"
+    script.write_text(text)
+    sent = cluster.run("sbatch", "--parsable", str(script))
+    assert sent.returncode == 0, sent.stderr
+    return log_of(cluster, sent.stdout.strip())
+
+
 def log_of(cluster, job):
     """Return what a job wrote, after its end."""
     log = cluster.directory / f"clusterctl-{job}.log"
@@ -79,19 +88,14 @@ def test_ranks_run_in_the_image_with_the_variables_of_the_script(run_clusterctl,
         "--", "sh", "-c", "echo $NCCL_ALGO $MASTER_ADDR",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    script = with_pyxis.directory / "job.sh"
-    script.write_text(done.stdout)
-    sent = with_pyxis.run("sbatch", "--parsable", str(script))
-    assert sent.returncode == 0, sent.stderr
-    said = log_of(with_pyxis, sent.stdout.strip())
+    said = submitted(with_pyxis, done.stdout)
     lines = sorted(line for line in said.splitlines() if not line.startswith("srun: "))
     assert lines == [f"{rank}: Ring 127.0.0.1" for rank in range(4)], said
     recorded = (tmp_path / "record").read_text().splitlines()
     assert recorded == ["nvcr.io#nvidia/pytorch:26.10 /data:/data:ro,/code:/code"] * 4
     # Without the option that names it, the image's value would have won.
-    script.write_text(re.sub(r"--container-env=\S+", "--container-env=MASTER_ADDR", done.stdout))
-    sent = with_pyxis.run("sbatch", "--parsable", str(script))
-    assert log_of(with_pyxis, sent.stdout.strip()).count(" image 127.0.0.1") == 4
+    without = re.sub(r"--container-env=\S+", "--container-env=MASTER_ADDR", done.stdout)
+    assert submitted(with_pyxis, without).count(" image 127.0.0.1") == 4
 
 
 def test_ranks_run_in_a_file_that_enroot_starts(run_clusterctl, cluster, tmp_path, monkeypatch):
@@ -107,11 +111,7 @@ def test_ranks_run_in_a_file_that_enroot_starts(run_clusterctl, cluster, tmp_pat
     program = ("--", "sh", "-c", "echo $NCCL_ALGO $MASTER_ADDR $SLURM_PROCID${HOME}")
     done = run_clusterctl(*render, str(image), *program)
     assert done.returncode == 0, done.stderr
-    script = cluster.directory / "enroot.sh"
-    script.write_text(done.stdout)
-    sent = cluster.run("sbatch", "--parsable", str(script))
-    assert sent.returncode == 0, sent.stderr
-    said = log_of(cluster, sent.stdout.strip())
+    said = submitted(cluster, done.stdout)
     lines = sorted(line for line in said.splitlines() if not line.startswith("srun: "))
     assert lines == [f"{rank}: Ring 127.0.0.1 {rank}" for rank in range(4)], said
     mounts = "/data:/data:none:rbind,x-create=auto /code:/code:none:rbind,x-create=auto"
