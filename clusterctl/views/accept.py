@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
+from textwrap import shorten
 
 from clusterctl import run_ids
 from clusterctl.documents.accept import (
@@ -56,8 +57,12 @@ _OPEN = (RowStatus.FAIL, RowStatus.NOT_RUN, RowStatus.WARN)
 _LIMIT = re.compile(r"[<>]=? (\S+)")
 _MOST_REASONS = 4
 """The most different reasons in the sentence."""
+_REASON_CHARACTERS = 90
+"""The most characters of a reason in the sentence."""
 _LEAST_OTHERS = 3
 """Of fewer values of equal hardware, no share of the median is shown."""
+_LEAST_OFF, _MOST_TIMES = 0.02, 10
+"""A share of the median that is nearer to 1 or larger does not say what is wrong; the threshold does."""
 _STRIPS = (
     "Each dot is a device or node; the short line is the median, the dashed line the threshold. The comparison between "
     "nodes names a healthy one in at most {} of runs."
@@ -105,47 +110,66 @@ def _sentence(found: Accept) -> str:
     of = f"all {total}" if len(found.accepted) == total > 1 else f"{len(found.accepted)} of {total}"
     names = f": {nodeset.fold(found.accepted)}" if found.accepted else ""
     parts = [f"{of} {'node' if total == 1 else 'nodes'} accepted{names}"]
-    why = grouped((_why(node, found), node.name) for node in found.nodes if not node.accepted)
-    parts += [f"{nodeset.fold(names)}: {text}" for text, names in list(why.items())[:_MOST_REASONS]]
-    rest = [name for names in list(why.values())[_MOST_REASONS:] for name in names]
+    kinds = Kinds()
+    for node in found.nodes:
+        if not node.accepted:
+            kinds.add((), _why(node, found), node.name)
+    why = list(kinds.found.values())
+    parts += [
+        f"{nodeset.fold(names)}: {Kinds.said(text, differs)}" for text, names, differs in why[:_MOST_REASONS]
+    ]
+    rest = [name for _, names, _ in why[_MOST_REASONS:] for name in names]
     if rest:
         parts.append(f"{counted(len(rest), 'more node')} with other reasons ({named(rest)})")
-    warned = [node.name for node in found.nodes if node.accepted and node.status is RowStatus.WARN]
-    return "; ".join([*parts, *([f"warnings on {nodeset.fold(warned)}"] if warned else [])])
+    warned = grouped(
+        (row.row, node.name)
+        for node in found.nodes
+        for row in node.rows
+        if node.accepted and row.status is RowStatus.WARN
+    )
+    if warned:
+        on = list(dict.fromkeys(name for those in warned.values() for name in those))
+        parts.append(f"warnings on {nodeset.fold(on)} ({some(list(warned), 2)})")
+    return "; ".join(parts)
 
 
 def _why(node: AcceptedNode, found: Accept) -> str:
-    """Return in a few words why a node is not accepted, from its worst rows."""
+    """Return what was found on a node that is not accepted, or why its rows did not run."""
     if node.error is not None:
         return f"down ({node.error.kind.value})"
     failed = [row for row in node.rows if row.status is RowStatus.FAIL]
     if failed:
         return some([_failed(row, found) for row in failed], 2)
-    missing = [row.row for row in node.rows if row.status is RowStatus.NOT_RUN]
-    if missing:
-        return f"{some(missing, 3)} not run"
-    return "nothing measured: no row applies"
+    missing = grouped((row.reason, row.row) for row in node.rows if row.status is RowStatus.NOT_RUN)
+    return (
+        some([f"{some(rows, 3)} not measured: {_brief(why)}" for why, rows in missing.items()], 2)
+        or "nothing measured: no row applies"
+    )
 
 
 def _failed(row: AcceptedRow, found: Accept) -> str:
-    """Return the row, and how far its worst value is from the median of equal hardware."""
+    """Return what a row found, with its name: how far its one bad value is from equal hardware, or its reason."""
     low = [one for one in row.values if one.status is RowStatus.FAIL]
-    if not low:
-        return row.row
-    fields = {(one.field, one.hardware) for one in low}
-    of_all = [
-        other.value
-        for node in found.nodes
-        for one in node.rows
-        for other in one.values
-        if one.row == row.row and (other.field, other.hardware) in fields
-    ]
-    first = low[0]
-    who = ", ".join(dict.fromkeys(one.device for one in low if one.device))
-    where = f"{row.row} {who}".rstrip()
-    middle = median(of_all) if len(fields) == 1 and len(of_all) > _LEAST_OTHERS else 0.0
-    share = first.value / middle if middle > 0 else -1.0
-    return f"{where} at {100 * share:.0f} % of the median" if 0 <= share < 10 and len(low) == 1 else where
+    if len(low) == 1:
+        (bad,) = low
+        of_all = [
+            one.value
+            for node in found.nodes
+            for other in node.rows
+            for one in other.values
+            if other.row == row.row and (one.field, one.hardware) == (bad.field, bad.hardware)
+        ]
+        middle = median(of_all) if len(of_all) > _LEAST_OTHERS else 0.0
+        share = bad.value / middle if middle > 0 else 1.0
+        if abs(share - 1) > _LEAST_OFF and share < _MOST_TIMES:
+            return f"{bad.device} at {100 * share:.0f} % of the median ({row.row})".lstrip()
+    reason = _brief(row.reason)
+    return f"{reason} ({row.row})" if reason else row.row
+
+
+def _brief(reason: str) -> str:
+    """Return the beginning of a reason, whole words of one line."""
+    return shorten(reason, _REASON_CHARACTERS, placeholder=" ...")
 
 
 def _tiles(found: Accept) -> Iterator[Tile]:

@@ -14,7 +14,7 @@ from clusterctl.acceptance.catalog import ROWS
 from clusterctl.acceptance.document import document, exit_code, strictly
 from clusterctl.acceptance.judge import judge
 from clusterctl.acceptance.limits import limits
-from clusterctl.acceptance.model import RowOutcome, RowStatus, Tier
+from clusterctl.acceptance.model import Parsed, RowFinding, RowMeasurement, RowOutcome, RowStatus, Tier
 from clusterctl.documents.accept import AcceptRequest, AcceptRowTitle, AcceptStatus
 from clusterctl.report import junit, prometheus
 from clusterctl.report.figures import Dot, Strip
@@ -26,6 +26,9 @@ from clusterctl.text.visible import visible
 from clusterctl.views import accept
 
 FOUND = sample_acceptance()
+REQUEST = AcceptRequest(
+    tier=Tier.PERFORMANCE, rows=("disk",), site_thresholds=None, repeat_for_s=0, repeat_until=None
+)
 
 
 def on_screen(found):
@@ -57,14 +60,50 @@ def test_strict_names_the_warnings_that_make_the_exit_code_1():
 
 
 def test_a_node_that_no_row_measured_is_not_accepted():
-    request = AcceptRequest(
-        tier=Tier.PERFORMANCE, rows=("disk",), site_thresholds=None, repeat_for_s=0, repeat_until=None
-    )
     outcomes = [RowOutcome("gpu01", "disk", not_applicable="no local disk")]
     rows = [row for row in ROWS if row.name == "disk"]
-    found = document(FOUND.run, request, rows, ["gpu01"], judge(outcomes, limits()), {}, 1.0)
+    found = document(FOUND.run, REQUEST, rows, ["gpu01"], judge(outcomes, limits()), {}, 1.0)
     assert (found.accepted, exit_code(found)) == ((), 1)
     assert "0 of 1 node accepted; gpu01: nothing measured: no row applies" in on_screen(found)
+
+
+def test_the_sentence_says_what_was_found_where_no_value_is_far_from_the_others(tmp_path):
+    site = tmp_path / "thresholds.yaml"
+    site.write_text("rules:\n  - when: disk.read_mb_per_s < 500\n    verdict: fail\n")
+    outcomes = [
+        RowOutcome(name, row, failed=failed, not_run=not_run, parsed=Parsed(values))
+        for name, row, failed, not_run, values in (
+            ("n1", "gpu-heat", "exit status 1", "", ()),
+            ("n2", "disk", "", "", (RowMeasurement("read_mb_per_s", 40.0, "MB/s", True),)),
+            ("n3", "disk", "", "fio not found: install the package fio", ()),
+            ("n3", "cpu-memory", "", "fio not found: install the package fio", ()),
+            ("n4", "kernel-log", "", "the kernel log was not read: " + "no permission " * 20, ()),
+        )
+    ]
+    names = [f"n{number}" for number in range(1, 5)]
+    rows = [row for row in ROWS if row.name in {one.row for one in outcomes}]
+    found = document(FOUND.run, REQUEST, rows, names, judge(outcomes, limits(site)), {}, 1.0)
+    assert accept.view(found).sentence.split("; ") == [
+        "0 of 4 nodes accepted",
+        "n1: exit status 1 (gpu-heat)",
+        "n2: read_mb_per_s 40 MB/s, not >= 500 (disk)",
+        "n3: cpu-memory, disk not measured: fio not found: install the package fio",
+        "n4: kernel-log not measured: the kernel log was not read: " + "no permission " * 4 + "...",
+    ]
+
+
+def test_the_sentence_names_nodes_with_the_same_finding_once():
+    log = [
+        RowOutcome(f"n{number}", "kernel-log", parsed=Parsed(findings=(RowFinding(RowStatus.FAIL, text),)))
+        for number, text in enumerate(("GPU 6: Xid 79", "GPU 6: Xid 79", "GPU 1: Xid 79", "eth0: down"), 1)
+    ]
+    rows = [row for row in ROWS if row.name == "kernel-log"]
+    names = [one.node for one in log]
+    found = document(FOUND.run, REQUEST, rows, names, judge(log, limits()), {}, 1.0)
+    assert accept.view(found).sentence.split("; ")[1:] == [
+        "n[1-3]: GPU 6: Xid 79 (kernel-log) [others differ in names or numbers]",
+        "n4: eth0: down (kernel-log)",
+    ]
 
 
 def test_the_table_shows_the_value_that_a_threshold_judges():
