@@ -159,8 +159,24 @@ def _training(record: Record) -> Iterator[str]:
     if point.communication is not None:
         is_it = "" if _is_bottleneck(point) else "not "
         yield f"communication is {is_it}the bottleneck, it takes {_percent(point.communication)} of a step"
-    if wanted is None:
-        yield _unjudged(result.proof, "give --min-efficiency 85, or ")
+    efficiency = point.efficiency or 0.0
+    if efficiency >= _LINEAR:
+        yield _unjudged(result.proof, "give --min-efficiency 85, or ") if wanted is None else ""
+        return
+    # A slow run is not to be recorded as a baseline: its cause comes first.
+    if not variant.proof.sharing and "clusterctl" not in said and (wanted is None or efficiency < wanted):
+        yield _cause_of_loss(point, record.summary.nodes or 1)
+    if wanted is None and result.proof.baseline is None:
+        yield "not judged: no --min-efficiency"
+
+
+def _cause_of_loss(point: VariantPoint, nodes: int) -> str:
+    """Return the command that shows where the efficiency of a training goes."""
+    if point.communication is not None and not _is_bottleneck(point):
+        return "clusterctl check judges the settings of the hosts"
+    if nodes > 2:
+        return _locate(nodes)
+    return "clusterctl bench --collective all_reduce measures communication alone"
 
 
 def _is_bottleneck(point: VariantPoint) -> bool:
@@ -231,7 +247,7 @@ def _unjudged(proof: Proof, otherwise: str) -> str:
     """Return why the figures are not judged, and what judges them; ``otherwise`` is another way, which comes first."""
     if proof.baseline is not None:
         return ""
-    record = "if this run is right, record it with clusterctl runs baseline record NAME"
+    record = "if you expect no more, record it with clusterctl runs baseline record NAME"
     return f"not judged: {otherwise or 'no baseline; '}{record}"
 
 
@@ -283,7 +299,8 @@ def outcomes(figures: Sequence[Compared], of: str, repeats: int) -> str:
     if open_ := counts[ComparisonWord.UNDECIDED]:
         where = "" if open_ == len(judged) else f" at {_of(open_, len(judged), of)}"
         after = f" after {counted(repeats, 'repeat')}"
-        parts.append(f"undecided{where}{after}: {_decides(figures)}")
+        ratios = [ratio for its, ratio in judged if its is ComparisonWord.UNDECIDED]
+        parts.append(f"undecided{where}{after} ({_span(ratios)} times the speed): {_decides(figures)}")
     return ", ".join(parts)
 
 

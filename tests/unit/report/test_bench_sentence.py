@@ -67,7 +67,7 @@ def swept(proven: dict[str, Any] | None = None, **proof: Any) -> dict[str, Any]:
     [
         (
             compared(("undecided", 2.0, 7), ("undecided", 1.5, 5)),
-            "ccore against nccl: undecided after 3 repeats: --repeats 7 might decide",
+            "ccore against nccl: undecided after 3 repeats (1.50 to 2.00 times the speed): --repeats 7 might decide",
             "unsure (undecided)",
         ),
         (
@@ -78,8 +78,8 @@ def swept(proven: dict[str, Any] | None = None, **proof: Any) -> dict[str, Any]:
         ),
         (
             compared(("faster", 4.2, None), ("undecided", 1.4, None)),
-            ("ccore against nccl: faster at 1 size (4.20 times the speed), undecided at 1 size after 3 repeats: even "
-            "50 repeats may not decide, measure while the machines are idle"),
+            ("ccore against nccl: faster at 1 size (4.20 times the speed), undecided at 1 size after 3 repeats "
+            "(1.40 times the speed): even 50 repeats may not decide, measure while the machines are idle"),
             "measured",
         ),
         (
@@ -89,29 +89,26 @@ def swept(proven: dict[str, Any] | None = None, **proof: Any) -> dict[str, Any]:
         ),
         (
             trained(0.2428),
-            ("measured: 24 % of linear with 4 ranks: communication or shared cores; not judged: "
-            "give --min-efficiency 85, or if this run is right, "
-            "record it with clusterctl runs baseline record NAME"),
+            ("measured: 24 % of linear with 4 ranks: communication or shared cores; "
+            "clusterctl bench --collective all_reduce measures communication alone; not judged: no --min-efficiency"),
             "measured",
         ),
         (
             trained(0.6, communication=0.38),
-            ("measured: 60 % of linear with 4 ranks; communication is the bottleneck, it takes 38 % of a step; not "
-            "judged: give --min-efficiency 85, or if this run is right, "
-            "record it with clusterctl runs baseline record NAME"),
+            ("measured: 60 % of linear with 4 ranks; communication is the bottleneck, it takes 38 % of a step; "
+            "clusterctl bench --collective all_reduce measures communication alone; not judged: no --min-efficiency"),
             "measured",
         ),
         (
             trained(0.2428, communication=0.05),
             ("measured: 24 % of linear with 4 ranks: perhaps shared cores; communication is not the bottleneck, it "
-            "takes 5 % of a step; not judged: give --min-efficiency 85, or if this run is right, "
-            "record it with clusterctl runs baseline record NAME"),
+            "takes 5 % of a step; clusterctl check judges the settings of the hosts; not judged: no --min-efficiency"),
             "measured",
         ),
         (
             trained(0.97, communication=0.03),
             ("measured: 97 % of linear with 4 ranks; communication is not the bottleneck, it takes 3 % of a step; not "
-            "judged: give --min-efficiency 85, or if this run is right, "
+            "judged: give --min-efficiency 85, or if you expect no more, "
             "record it with clusterctl runs baseline record NAME"),
             "measured",
         ),

@@ -76,10 +76,10 @@ SAMPLES: dict[str, tuple[Callable[[], View], str]] = {
         lambda: bench.view(collective(), for_page=True), "clusterctl runs baseline record NAME",
     ),
     "nccl against ccore": (compared, "clusterctl bench --compare nccl,ccore --repeats 7"),
-    "ResNet50 on 1 and 4 ranks": (scaled, "clusterctl bench --model resnet50 --min-efficiency 85"),
+    "ResNet50 on 1 and 4 ranks": (scaled, "clusterctl bench --collective all_reduce"),
     "a launch that failed": (failed, "clusterctl bootstrap INVENTORY --only mpi"),
 }  # fmt: skip
-TYPED_BEFORE = ("clusterctl", "bench", "--limit", "--compare", "nccl,ccore", "--model", "resnet50")
+TYPED_BEFORE = ("clusterctl", "bench", "--limit", "--compare", "nccl,ccore")
 """The words of the command that was just typed; each command of a fleet takes ``--limit``."""
 
 
