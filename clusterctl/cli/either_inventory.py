@@ -13,6 +13,7 @@ from typer.models import ArgumentInfo
 from clusterctl.cli.options import InventoryArgument, InventoryOption
 from clusterctl.errors import UsageError
 from clusterctl.inventory.user_paths import is_file
+from clusterctl.text import typed_inventory
 
 _NAME, _TWIN = "inventory", "inventory_option"
 _YAML = (".yaml", ".yml")
@@ -52,7 +53,9 @@ def accepting_both(command: Callable[..., Any]) -> Callable[..., Any]:
         else:
             option = values.pop(_NAME)
             argument, values[own] = _taken_from(values[own])
-        command(**{_NAME: one(argument, option)}, **values)
+        chosen = one(argument, option)
+        with typed_inventory.named(chosen):
+            command(**{_NAME: chosen}, **values)
 
     called.__name__, called.__doc__, called.__module__ = command.__name__, command.__doc__, command.__module__
     called.__annotations__ = {one.name: one.annotation for one in flat}

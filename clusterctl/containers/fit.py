@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from clusterctl.artifacts.docker_run import with_cluster_file
 from clusterctl.images.on_node import EngineInfo, NodeImage
 from clusterctl.inventory.model import ContainerSettings, Node
+from clusterctl.text.typed_inventory import filled
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def _gpus(node: Node, found: Found, engine: EngineInfo, notes: list[str], proble
             problems.append(
                 Problem(
                     "docker has no CDI device nvidia.com/gpu",
-                    "run clusterctl bootstrap INVENTORY --only container-toolkit",
+                    filled("run clusterctl bootstrap INVENTORY --only container-toolkit"),
                 )
             )
         return "cdi"
@@ -129,7 +130,7 @@ def _gpus(node: Node, found: Found, engine: EngineInfo, notes: list[str], proble
         problems.append(
             Problem(
                 "docker cannot give GPUs to containers" if found.gpus else "the node has no GPU",
-                "run clusterctl bootstrap INVENTORY --only container-toolkit"
+                filled("run clusterctl bootstrap INVENTORY --only container-toolkit")
                 if found.gpus
                 else "set container.gpus: none",
             )

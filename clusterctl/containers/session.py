@@ -20,6 +20,7 @@ from clusterctl.images.engine import hint as engine_hint
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine, require
 from clusterctl.inventory.model import Node
 from clusterctl.text.secret.scrub import names_a_secret
+from clusterctl.text.typed_inventory import filled
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
@@ -236,7 +237,7 @@ def refusal(node: str, said: str) -> LaunchError:
     words = brief(said)
     for needle, meaning, advice in _REFUSALS:
         if needle in words.lower():
-            return LaunchError(f"{node}: {meaning} ({words})", hint=advice)
+            return LaunchError(f"{node}: {meaning} ({words})", hint=filled(advice))
     return LaunchError(f"{node}: docker cannot start the container: {words}", hint=engine_hint(words))
 
 

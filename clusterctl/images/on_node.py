@@ -13,6 +13,7 @@ from typing import Any
 from clusterctl.errors import ClusterctlError, ImageError
 from clusterctl.images import engine
 from clusterctl.text.foreign import NotUnderstood, json_value
+from clusterctl.text.typed_inventory import filled
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, Transport
 
@@ -105,7 +106,7 @@ def open_engine(transport: Transport, failure: type[ClusterctlError] = ImageErro
     if done.returncode == 127:
         raise failure(
             f"{node}: docker is not installed",
-            hint="clusterctl bootstrap INVENTORY --only docker installs and starts it",
+            hint=filled("clusterctl bootstrap INVENTORY --only docker installs and starts it"),
         )
     said = _document(done.text)
     with understanding(node, "its docker engine"):

@@ -18,6 +18,7 @@ from clusterctl.images.library import Library
 from clusterctl.images.on_node import ENVIRONMENT
 from clusterctl.inventory.model import Node
 from clusterctl.text.foreign import json_value
+from clusterctl.text.typed_inventory import filled
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, HostMap, Transport
 
@@ -190,14 +191,14 @@ def _inspect(node: Node, transport: Transport, name: str, timeout_s: float) -> d
     said = _docker(transport, ("docker", "container", "inspect", name), timeout_s)
     if said.returncode == 127:
         raise ImageError(
-            f"{node.name}: docker not found", hint="clusterctl bootstrap INVENTORY --only docker"
+            f"{node.name}: docker not found", hint=filled("clusterctl bootstrap INVENTORY --only docker")
         )
     if said.returncode != 0:
         message = said.error_text.strip()[-300:]
         missing = "no such container" in message.lower()
         raise ImageError(
             f"{node.name}: container {name} not found" if missing else f"{node.name}: {message}",
-            hint="clusterctl up starts it" if missing else None,
+            hint=filled("clusterctl up INVENTORY starts it", "") if missing else None,
         )
     with understanding(node.name, f"the container {name}"):
         state: dict[str, Any] = json_value(said.text)[0]

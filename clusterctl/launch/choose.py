@@ -22,6 +22,7 @@ from clusterctl.launch.launchers.srun import Srun
 from clusterctl.launch.launchers.torchrun import Torchrun
 from clusterctl.launch.preflight import Readiness
 from clusterctl.text.closest import did_you_mean, spelled
+from clusterctl.text.typed_inventory import filled
 
 LAUNCHERS: dict[str, RankLauncher] = {
     "openmpi": OpenMpi(),
@@ -154,8 +155,10 @@ def library(
     if without:
         raise LaunchError(
             f"{nodeset.fold(without)}: the inventory lists GPUs, but nvidia-smi finds none",
-            hint="run clusterctl check INVENTORY --only gpu-driver; exclude the node with --limit; "
-            "or measure without GPUs: --library gloo",
+            hint=filled(
+                "run clusterctl check INVENTORY --only gpu-driver; exclude the node with --limit; or measure without "
+                "GPUs: --library gloo"
+            ),
         )
     if all(answer.core_perf or (collective and answer.node.all_reduce_perf) for answer in answers):
         return "ccore"
@@ -180,7 +183,7 @@ def same(answers: Sequence[Readiness], values: Sequence[str | None], what: str) 
         raise LaunchError(
             f"{what} differs between nodes ({listed})",
             hint=f"make {what} the same on all nodes of one launch"
-            + (": clusterctl bootstrap INVENTORY --only python" if INTERPRETER in values else ""),
+            + (filled(": clusterctl bootstrap INVENTORY --only python") if INTERPRETER in values else ""),
         )
     return first
 

@@ -24,6 +24,7 @@ from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
 from clusterctl.text.grouping import grouped
+from clusterctl.text.typed_inventory import filled
 from clusterctl.text.wording import counted
 from clusterctl.workloads.archive import ARCHIVE, build
 
@@ -115,7 +116,9 @@ class Ladder:
                 f"a rank that {plan.placements[0].node} starts on {node} may lock only {limit} KiB: its RDMA device "
                 "cannot register buffers, and the library falls back to sockets",
                 node=node,
-                hint="run clusterctl bootstrap INVENTORY --only memlock; for containers set container.memlock",
+                hint=filled(
+                    "run clusterctl bootstrap INVENTORY --only memlock; for containers set container.memlock"
+                ),
             )
             for node, limit in low.items()
             if node in by_rdma

@@ -19,10 +19,9 @@ from clusterctl.launch.environment import Library
 from clusterctl.launch.launchers import mpi_version
 from clusterctl.launch.launchers.mpi_version import TITLES, Family, MpiVersion
 from clusterctl.text.grouping import grouped
+from clusterctl.text.typed_inventory import filled
 from clusterctl.trust.gpudirect import Evidence
 from clusterctl.trust.links import NodeLinks
-
-_BOOTSTRAP = "run clusterctl bootstrap INVENTORY --only python"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +208,10 @@ def _folder(path: str) -> str:
     return "/usr/bin" if folder == "/bin" else folder
 
 
+def _bootstrap() -> str:
+    return filled("run clusterctl bootstrap INVENTORY --only python")
+
+
 def _install_core(answer: Readiness) -> str:
     """Return what installs collective_core for the Python of a node's ranks."""
     node = answer.node
@@ -216,7 +219,7 @@ def _install_core(answer: Readiness) -> str:
         return core_wheel.INSTALL
     if node.python not in (None, INTERPRETER):
         return f"install it there: {answer.python or node.python} -m pip install collective_core"
-    return _BOOTSTRAP if core_wheel.carried() else f"{core_wheel.INSTALL}; then {_BOOTSTRAP}"
+    return _bootstrap() if core_wheel.carried() else f"{core_wheel.INSTALL}; then {_bootstrap()}"
 
 
 def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
@@ -237,7 +240,11 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
             missing(
                 f"mpirun not found ({node.mpirun})" if node.mpirun else f"{title} not found",
                 f"install {title} on every node"
-                + (" (requirement mpi: clusterctl bootstrap --only mpi)" if needs.mpirun == "openmpi" else "")
+                + (
+                    filled(" (requirement mpi: clusterctl bootstrap INVENTORY --only mpi)")
+                    if needs.mpirun == "openmpi"
+                    else ""
+                )
                 + ", or set the path of its mpirun with `mpirun` in the inventory",
             )
         else:
@@ -250,7 +257,7 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
     if needs.torch and answer.python is None:
         missing(
             f"{node.python or 'python3'} not found",
-            f"{_BOOTSTRAP}, or set `python` in the inventory to a Python that has torch",
+            f"{_bootstrap()}, or set `python` in the inventory to a Python that has torch",
         )
     elif needs.torch and answer.python_version is None:
         missing(
@@ -262,7 +269,7 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
             f"torch is not installed for {answer.python}",
             "install torch 2.4 or newer there, set `python` in the inventory to a Python that has it, or "
             "set requirements.python.packages: [torch] and "
-            + _BOOTSTRAP
+            + _bootstrap()
             + (f"; or {needs.instead_of_torch}" if needs.instead_of_torch else ""),
         )
     elif needs.torch and is_old_torch(answer.torch):
@@ -280,7 +287,9 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
     if needs.gpus and not answer.gpus and not (needs.perf and node.all_reduce_perf):
         missing(
             f"--library {needs.gpus} needs GPUs, and nvidia-smi finds none",
-            "run clusterctl check --only gpu-driver, or choose --library gloo or --library ccore",
+            filled(
+                "run clusterctl check INVENTORY --only gpu-driver, or choose --library gloo or --library ccore"
+            ),
         )
     if needs.collective_core and answer.core_perf is None:
         missing(

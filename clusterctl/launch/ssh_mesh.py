@@ -17,6 +17,7 @@ from clusterctl.requirements.fleet.ssh_mesh.texts import key_path, known_hosts_p
 from clusterctl.text import foreign
 from clusterctl.text.openssh import writer
 from clusterctl.text.openssh.known_hosts import SSH_PORT, host_name, line
+from clusterctl.text.typed_inventory import filled
 
 CONFIG_FILE = "ssh_config"
 KNOWN_HOSTS_FILE = "known_hosts"
@@ -196,7 +197,7 @@ def _explained(plan: LaunchPlan, text: str, *, required: bool) -> tuple[str, str
 def _hint(plan: LaunchPlan, cause: str, *, required: bool) -> str:
     """Return what to do; the text is the same for all peers."""
     launching = plan.placements[0].node
-    bootstrap = "clusterctl bootstrap INVENTORY --only ssh-mesh"
+    bootstrap = filled("clusterctl bootstrap INVENTORY --only ssh-mesh")
     setting = "" if required else ", with requirements.ssh_mesh.require: true in the inventory"
     key = next((key_path(one.mesh, one.account) for one in plan.mesh_keys if one.readable), None)
     closed = next((key_path(one.mesh, one.account) for one in plan.mesh_keys if not one.readable), None)

@@ -15,6 +15,7 @@ from clusterctl.documents.locate import Locate
 from clusterctl.errors import ClusterctlError, ResultError
 from clusterctl.run_ids import BENCHMARKS
 from clusterctl.rundir import RunDir
+from clusterctl.text.typed_inventory import filled
 
 _Result = TypeVar("_Result", BenchResult, Locate)
 _STEP = 0.8
@@ -63,7 +64,7 @@ def by_topology(names: Sequence[str], root: Path) -> NodeOrder:
     if not runs:
         raise ResultError(
             "no run of locate, and no benchmark with NCCL's topology, has measured two of these nodes",
-            hint="run `clusterctl locate` on them first, or use --order inventory",
+            hint=filled("run `clusterctl locate INVENTORY` on them first, or use --order inventory", ""),
         )
     ordered.sort(key=slow.__contains__)
     return NodeOrder(tuple(ordered), tuple(runs), tuple(name for name in ordered if name in slow))

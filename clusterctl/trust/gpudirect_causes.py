@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from clusterctl.facts.subjects.gpu_models import why_no_efa_gpudirect, why_no_gpudirect
+from clusterctl.text.typed_inventory import filled
 from clusterctl.trust.links import is_efa
 from clusterctl.trust.nccl_log_model import ProcessLog
 
@@ -67,7 +68,7 @@ def of_sockets(
     if settings.get("NCCL_NET", "").lower() == "socket":
         return "NCCL_NET=Socket is set", "unset NCCL_NET"
     if any(_REGISTRATION.search(text) for process in processes for text in process.warnings):
-        return "memory could not be registered for RDMA (memlock)", _MEMLOCK_HINT
+        return "memory could not be registered for RDMA (memlock)", filled(_MEMLOCK_HINT)
     if any(process.no_libibverbs for process in processes):
         return "libibverbs cannot be loaded where the ranks run (no RDMA userspace)", _USERSPACE_HINT
     if any(process.no_rdma_device for process in processes):
@@ -91,14 +92,14 @@ def of_sockets(
             named = f"no port of the inventory's RDMA devices ({rdma_named}) is active"
             return (
                 named if rdma_named else "no RDMA port is active on this node, but other nodes have one",
-                "run clusterctl check INVENTORY --only rdma-link",
+                filled("run clusterctl check INVENTORY --only rdma-link"),
             )
         return (
             "NCCL found no RDMA device where the ranks run",
             "run 'ls /sys/class/infiniband' on the node; if it lists devices: " + _USERSPACE_HINT,
         )
     if memlock_kib is not None and memlock_kib < _SMALL_MEMLOCK_KIB:
-        return f"memlock is {memlock_kib} KiB where the ranks run", _MEMLOCK_HINT
+        return f"memlock is {memlock_kib} KiB where the ranks run", filled(_MEMLOCK_HINT)
     if any(not process.nics for process in processes):
         return "its log lists no network device", "set NCCL_DEBUG_SUBSYS=INIT,NET"
     return "NCCL chose sockets, and its log does not show why", "run clusterctl explain on the rank's log"
@@ -152,7 +153,9 @@ def of_host_memory(
         )
     nccl = version(processes)
     disabled = sorted({name for process in processes for name, works in process.hca_gdr.items() if not works})
-    hint = "run clusterctl check INVENTORY --only peermem, then clusterctl bootstrap INVENTORY --only peermem"
+    hint = filled(
+        "run clusterctl check INVENTORY --only peermem, then clusterctl bootstrap INVENTORY --only peermem"
+    )
     if not disabled:
         return "NCCL's log does not show why", "set NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH"
     names = ", ".join(disabled)

@@ -22,6 +22,7 @@ from clusterctl.report.text.failures import in_a_sentence
 from clusterctl.report.text.table import size
 from clusterctl.results.noise import MOST_REPEATS
 from clusterctl.results.record import Record
+from clusterctl.text.typed_inventory import filled
 from clusterctl.text.wording import counted, some
 from clusterctl.views import words
 from clusterctl.views.words import Word
@@ -129,7 +130,9 @@ def _not_judged(proof: Proof) -> Iterator[str]:
 
 
 def _locate(nodes: int) -> str:
-    return "clusterctl locate names what is slow" if nodes > 2 else "clusterctl check shows the nodes"
+    if nodes > 2:
+        return filled("clusterctl locate INVENTORY names what is slow", "")
+    return filled("clusterctl check INVENTORY shows the nodes", "")
 
 
 def _training(record: Record) -> Iterator[str]:
@@ -173,10 +176,10 @@ def _training(record: Record) -> Iterator[str]:
 def _cause_of_loss(point: VariantPoint, nodes: int) -> str:
     """Return the command that shows where the efficiency of a training goes."""
     if point.communication is not None and not _is_bottleneck(point):
-        return "clusterctl check judges the settings of the hosts"
+        return filled("clusterctl check INVENTORY judges the settings of the hosts", "")
     if nodes > 2:
         return _locate(nodes)
-    return "clusterctl bench --collective all_reduce measures communication alone"
+    return filled("clusterctl bench INVENTORY --collective all_reduce measures communication alone", "")
 
 
 def _is_bottleneck(point: VariantPoint) -> bool:
@@ -208,7 +211,7 @@ def _loss(variant: VariantResult, point: VariantPoint, record: Record) -> str:
     between = point.efficiency_between_nodes
     inside = [one.efficiency for one in variant.points if one.nodes == 1 and one.np > 1 and one.efficiency]
     if between is not None and inside and between < inside[-1] - _LOST_BETWEEN:
-        return f"most is lost between nodes ({_percent(between)} there); clusterctl locate names what is slow"
+        return f"most is lost between nodes ({_percent(between)} there); {_locate(record.summary.nodes or 3)}"
     if any("cpu" in one.device.lower() for one in record.result.proof.ranks or ()):
         found = ("communication or shared cores", "perhaps shared cores")
     else:
@@ -226,7 +229,7 @@ def _collective(record: Record, word: Word) -> Iterator[str]:
             f"{expected.expected_busbw_gbps or 0:.0f} GB/s that this hardware allows"
         )
         if word is Word.GOOD:
-            yield "clusterctl accept judges the nodes"
+            yield filled("clusterctl accept INVENTORY judges the nodes", "")
         else:
             yield expected.reason if expected.verdict == "impossible" else _locate(record.summary.nodes or 1)
         return

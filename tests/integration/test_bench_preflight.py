@@ -81,7 +81,7 @@ def test_ssh_between_the_nodes_is_the_rung_that_fails(
     assert done.stdout.count("not measured (not reached)") == 3
     shown = run_clusterctl("runs", "show", "latest", env={**farm.env, "HOME": str(tmp_path)}).stdout
     assert shown.endswith("\n\n" + done.stdout)
-    assert "clusterctl bootstrap INVENTORY --only ssh-mesh" in done.stderr
+    assert f"clusterctl bootstrap {path} --only ssh-mesh" in done.stderr
 
 
 def test_a_node_that_is_down_is_the_first_rung(run_clusterctl: Any, sshd_farm: Any, tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_a_launch_without_a_mesh_names_what_makes_one(meshed: Meshed) -> None:
     assert failed[0].startswith("failed: ssh-mesh: gpu01 cannot reach gpu[02-03] by SSH: Permission denied (")
     assert failed[1] == (
         "hint: gpu01 starts ranks by SSH and needs a key for it: "
-        "run clusterctl bootstrap INVENTORY --only ssh-mesh"
+        f"run clusterctl bootstrap {inventory} --only ssh-mesh"
     )
     ladder = meshed.clusterctl("bench", inventory, "--preflight", "--library", "ccore")
     assert ladder.returncode == 10

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from clusterctl.documents.kinds import ErrorRole
 from clusterctl.inventory.field_types import RequirementName
+from clusterctl.text.typed_inventory import filled
 
 WINDOW_CHARACTERS = 1000
 """How far around its fixed text a pattern is applied; with bounded repeats, this bounds the cost of a line."""
@@ -99,7 +100,7 @@ class KnownError(_Part):
     def how_to_check(self) -> str | None:
         """Return the clusterctl command that confirms the cause, or None."""
         if self.requirement is not None:
-            return f"clusterctl check INVENTORY --only {self.requirement}"
+            return filled(f"clusterctl check INVENTORY --only {self.requirement}")
         return None if self.check is None else f"clusterctl {self.check}"
 
 

@@ -21,6 +21,7 @@ from clusterctl.report.text.baseline import not_judged_lines
 from clusterctl.report.text.table import size
 from clusterctl.report.view import Item
 from clusterctl.text.grouping import grouped
+from clusterctl.text.typed_inventory import filled
 
 _BASELINE_TONES = {"ok": Tone.GOOD, "below-baseline": Tone.BAD}
 
@@ -169,7 +170,7 @@ def slow(entry: Sequence[SlowPart]) -> list[str]:
             f"DOUBTFUL: {who}{where if one.place or one.interface else ''} is {_share(1 - one.ratio)} slower "
             f"than pairs beside it (chance {one.chance:.1g}), and all ranks wait for it"
         )
-    return [*told, "  hint: clusterctl locate measures why"]
+    return [*told, filled("  hint: clusterctl locate INVENTORY measures why", "")]
 
 
 def neighbours(proof: Proof, stragglers: Mapping[str, Sequence[SlowRank]] | None) -> list[str]:

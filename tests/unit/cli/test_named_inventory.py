@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 
+from clusterctl.cli import either_inventory
 from clusterctl.cli import main as cli
 from clusterctl.cli.named_inventory import to_change
+from clusterctl.text import typed_inventory
+from clusterctl.text.typed_inventory import filled
 
 INVENTORY = "version: 1\nnodes: [{name: 'n[1-2]', slots: 1, address: '10.0.0.[1-2]'}]\n"
 Capture = pytest.CaptureFixture[str]
@@ -134,3 +138,34 @@ def test_a_person_is_asked(answer: str, monkeypatch: pytest.MonkeyPatch) -> None
         with pytest.raises(typer.Exit):
             to_change(None, verb="undo", local=False)
     assert asked[0].startswith("no ./inventory.yaml: undo this machine, ")
+
+
+def test_commands_to_paste_have_the_inventory_as_it_was_typed() -> None:
+    said: list[str] = []
+
+    def command(inventory: Path | None = None) -> None:
+        said.append(
+            filled("clusterctl check INVENTORY --only memlock, then clusterctl bootstrap INVENTORY", "")
+        )
+
+    called = either_inventory.accepting_both(command)
+    called(inventory=Path("../my fleet.yaml"), inventory_option=None)
+    called(inventory=None, inventory_option=Path("root@gpu[01-04]"))
+    called(inventory=None, inventory_option=None)
+    assert said == [
+        "clusterctl check '../my fleet.yaml' --only memlock, then clusterctl bootstrap '../my fleet.yaml'",
+        "clusterctl check 'root@gpu[01-04]' --only memlock, then clusterctl bootstrap 'root@gpu[01-04]'",
+        "clusterctl check --only memlock, then clusterctl bootstrap",
+    ]
+    assert filled("clusterctl check INVENTORY") == "clusterctl check INVENTORY"
+    assert filled("clusterctl locate INVENTORY names it", "") == "clusterctl locate names it"
+
+
+def test_a_pipe_of_the_shell_cannot_be_pasted() -> None:
+    read, write = os.pipe()
+    try:
+        with typed_inventory.named(Path(f"/dev/fd/{read}")):
+            assert filled("clusterctl check INVENTORY") == "clusterctl check INVENTORY"
+    finally:
+        os.close(read)
+        os.close(write)

@@ -22,6 +22,7 @@ from sample_fleet import sample_fleet
 from clusterctl.cli.check import output
 from clusterctl.report.view import View
 from clusterctl.results.record import from_document
+from clusterctl.text import typed_inventory
 from clusterctl.views import accept, bench, locate
 
 PAGE = Path(__file__).parents[3] / "docs/decisions/0025-six-words-and-one-sentence.md"
@@ -53,10 +54,9 @@ def scaled() -> View:
 
 
 def failed() -> View:
-    fault = {
-        "kind": "missing-program", "message": "gpu03: Open MPI not found", "node": "gpu03",
-        "hint": "run clusterctl bootstrap INVENTORY --only mpi",
-    }  # fmt: skip
+    with typed_inventory.named(Path("fleet.yaml")):
+        hint = typed_inventory.filled("run clusterctl bootstrap INVENTORY --only mpi")
+    fault = {"kind": "missing-program", "message": "gpu03: Open MPI not found", "node": "gpu03", "hint": hint}
     return shown(documents.variant(), status="failed", failures=[fault])
 
 
@@ -77,7 +77,7 @@ SAMPLES: dict[str, tuple[Callable[[], View], str]] = {
     ),
     "nccl against ccore": (compared, "clusterctl bench --compare nccl,ccore --repeats 7"),
     "ResNet50 on 1 and 4 ranks": (scaled, "clusterctl bench --collective all_reduce"),
-    "a launch that failed": (failed, "clusterctl bootstrap INVENTORY --only mpi"),
+    "a launch that failed": (failed, "clusterctl bootstrap fleet.yaml --only mpi"),
 }  # fmt: skip
 TYPED_BEFORE = ("clusterctl", "bench", "--limit", "--compare", "nccl,ccore")
 """The words of the command that was just typed; each command of a fleet takes ``--limit``."""
