@@ -1,16 +1,23 @@
-"""Derive a node's topology from its facts, and add to NCCL's dump what only facts show."""
+"""Make ``proof.topology`` of a run: what NCCL's dumps show, and what only the facts of the nodes show."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from clusterctl import log
 from clusterctl.documents.evidence import NvLinkBundle
+from clusterctl.documents.proof import Topology
 from clusterctl.facts.model.devices import GpuFacts, PciDevice
 from clusterctl.facts.model.node import NodeFacts
+from clusterctl.launch.nccl_dumps import NcclDump
 from clusterctl.requirements.rdma.ports import networking
+from clusterctl.text.foreign import NotUnderstood
+from clusterctl.trust.topology import groups, nccl_dump
 from clusterctl.trust.topology.model import NVSWITCH, Attached, NodeTopology, NumaDomain, pcie
+
+_LOG = log.get(__name__)
 
 
 def of_facts(facts: NodeFacts) -> NodeTopology | None:
@@ -139,3 +146,34 @@ def _nvlinks(gpu: GpuFacts, indices: Sequence[int]) -> tuple[NvLinkBundle, ...]:
 
 def _spaced(name: str) -> str:
     return f"GPU {name.removeprefix('GPU')}"
+
+
+def part(
+    nodes: Sequence[str], dumps: Mapping[str, NcclDump], facts: Mapping[str, NodeFacts]
+) -> Topology | None:
+    """Return ``proof.topology`` of these nodes; None if no node has a GPU or a dump."""
+    found: dict[str, NodeTopology] = {}
+    for name in nodes:
+        topology = _of_dump(name, dumps.get(name))
+        of = facts.get(name)
+        if topology is not None:
+            found[name] = topology if of is None else with_lanes(topology, of)
+        elif of is not None and (seen := of_facts(of)) is not None:
+            found[name] = seen
+    return groups.part(found) if found else None
+
+
+def _of_dump(node: str, dump: NcclDump | None) -> NodeTopology | None:
+    if dump is None:
+        return None
+    try:
+        topology = nccl_dump.parse_topology(dump.topology, dump.rank)
+    except NotUnderstood as error:
+        _LOG.warning("%s: the topology that NCCL wrote cannot be read: %s", node, error)
+        return None
+    try:
+        graphs = nccl_dump.parse_graphs(dump.graphs, dump.topology) if dump.graphs else ()
+    except NotUnderstood as error:
+        _LOG.warning("%s: the graphs that NCCL wrote cannot be read: %s", node, error)
+        graphs = ()
+    return replace(topology, graphs=graphs) if topology.domains else None

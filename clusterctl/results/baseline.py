@@ -22,7 +22,7 @@ from typing import Literal
 from clusterctl.benchmarks.key import FIELDS, differences
 from clusterctl.documents.bench import BenchResult, Spread
 from clusterctl.documents.proof import BaselineVerdict, FigureBelow, NoisyFigure, UnrecordedFigure
-from clusterctl.results import student
+from clusterctl.results import noise
 
 ENOUGH_REPEATS = 3
 FLOOR = 0.05
@@ -44,7 +44,7 @@ Verdict = Literal["ok", "below-baseline", "not-judged", "no-match"]
 
 def noise_factor(repeats: int) -> float:
     """Return the allowed drop below ``repeats`` (2 or more) other figures, in coefficients of variation."""
-    return student.quantile(repeats - 1, 2 * _CHANCE) * math.sqrt(1 + 1 / repeats)
+    return noise.quantile(repeats - 1, 2 * _CHANCE) * math.sqrt(1 + 1 / repeats)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from clusterctl.acceptance.engine import AcceptViewer
+from clusterctl.acceptance.model import AcceptRow, RowOutcome
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.cli.bench.run import terminable
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Inventory
     from clusterctl.rundir import RunDir
+
 
 REQUEST = "accept"
 """The stage of the run folder that holds the request."""
@@ -55,8 +58,7 @@ def request(
     thresholds: Path | None,
 ) -> AcceptRequest:
     """Return the request; raise UsageError for unknown rows, or for repeats without a row of the stress tier."""
-    from clusterctl.acceptance.catalog import ROWS
-    from clusterctl.acceptance.choose import chosen
+    from clusterctl.acceptance.catalog import ROWS, chosen
     from clusterctl.errors import UsageError
 
     known = [row.name for row in ROWS]
@@ -255,7 +257,6 @@ def _rows(
 ) -> None:
     """Run rows once, and measure again where a node differs from the fleet."""
     from clusterctl.acceptance.judge import judge
-    from clusterctl.cli.accept.viewer import RowProgress
 
     what = f"Repeat {repeat + 1}" if repeat else "Running rows"
     with Progress(what, len(engine.ready) * len(rows), "rows") as progress:
@@ -315,3 +316,22 @@ def _unfinished(engine: AcceptEngine, rows: Sequence[AcceptRow], repeat: int, ou
     """Return whether a repeat was interrupted, so that it goes on; the first one, 0, is that of all rows."""
     done = {(one.node, one.row) for one in outcomes.all if one.repeat == repeat}
     return repeat > 0 and any((name, row.name) not in done for name in engine.ready for row in rows)
+
+
+class RowProgress(AcceptViewer):
+    """Count finished rows, and show what runs on each node."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def starting(self, node: str, row: AcceptRow) -> None:
+        """Show a row that starts on a node."""
+        self._progress.now(node, row.title)
+
+    def ended(self, outcome: RowOutcome) -> None:
+        """Count a row that ended on a node."""
+        self._progress.advance(outcome.node)
+
+    def say(self, text: str) -> None:
+        """Show a line of progress."""
+        self._progress.say(text)

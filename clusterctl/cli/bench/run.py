@@ -202,7 +202,7 @@ def _with_nodes(
     launches: Sequence[Mapping[str, Any]],
 ) -> BenchResult:
     """Return the result with the versions and the topology of the nodes; write NCCL's files to the run folder."""
-    from clusterctl.launch import topologies
+    from clusterctl.launch import node_topology
 
     for node, dump in runner.dumps.items():
         for kind, text in (("topo", dump.topology), ("graph", dump.graphs)):
@@ -212,7 +212,7 @@ def _with_nodes(
             with rundir.own_file(path):
                 rundir.write_atomically(path, f"{text}\n".encode())
     nodes = dict.fromkeys(place["node"] for launch in launches for place in launch["placements"])
-    found = topologies.part(list(nodes), runner.dumps, runner.facts)
+    found = node_topology.part(list(nodes), runner.dumps, runner.facts)
     update: dict[str, Any] = {"versions": runner.versions(request.program)}
     if found is not None:
         update["topology"] = found

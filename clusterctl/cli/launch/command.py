@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,9 +21,13 @@ from clusterctl.cli.bench import sweeps as bench_sweeps
 from clusterctl.cli.bench import trust as bench_trust
 from clusterctl.cli.bench.request import request_of_ranks
 from clusterctl.cli.option_groups import with_groups
+from clusterctl.errors import UsageError
+from clusterctl.text.secret.scrub import scrubbed
 
 if TYPE_CHECKING:
+    from clusterctl.benchmarks.user_program import UserProgram
     from clusterctl.launch.request import Request
+
 
 TIMEOUT_S = 86400.0
 """A program of the user may train for long; ``launch/stall.py`` notes a stopped rank before this time."""
@@ -87,7 +93,7 @@ def launch(
     Exit code 0: the program ended with 0 on all ranks; 1: a fallback from GPUDirect RDMA, or figures below --baseline
     or --min-efficiency; 5: a node is unreachable; 10: a rank died, hung or did not start; 11: the rate is unreadable.
     """
-    from clusterctl.cli.launch import files, rates
+    from clusterctl.cli.launch import files
     from clusterctl.documents.bench import BenchStatus
     from clusterctl.launch import choose
     from clusterctl.rundir import default_root
@@ -96,7 +102,7 @@ def launch(
     options.DRY_RUN.refuse_excluded(planned, acceptance, reports)
     if ranks.library is not None:
         choose.own_library(ranks.library)
-    program = rates.program_of(command, rate, per_rank=rate_per_rank)
+    program = program_of(command, rate, per_rank=rate_per_rank)
     request = request_of_ranks(ranks, TIMEOUT_S, allow_slow_path=acceptance.allow_slow_path)
     runs = runs or default_root(where.inventory)
     if container is not None:
@@ -143,3 +149,41 @@ def _by_slurm(request: Request, image: str, *, containers: bool) -> Request:
             hint="leave out --launcher, or start containers with clusterctl up and use --containers",
         )
     return replace(request, launcher="srun")
+
+
+_FORM = "write it in quotes, with one group around the number: --rate 'samples/s: ([0-9.]+)'"
+_LONGEST = 500
+
+
+def program_of(words: Sequence[str], rate: str | None, *, per_rank: bool) -> UserProgram:
+    """Return the program; raise UsageError for an empty word as program, and for a pattern without one group."""
+    from clusterctl.benchmarks.user_program import UNITS, RateLine, UserProgram
+
+    if not words[0] or words[0].startswith("-"):
+        raise UsageError(
+            f"{words[0]!r} is not a program",
+            hint="write the program after '--': clusterctl launch -- python3 train.py",
+        )
+    if rate is None and per_rank:
+        raise UsageError("--rate-per-rank requires --rate", hint=_FORM)
+    if any(scrubbed(word) != word for word in (*words, " ".join(words))):
+        console.talk(
+            "note: an argument looks like a secret, and every account on the nodes can read command lines; "
+            "put it into `env` of the inventory"
+        )
+    line = RateLine()
+    if rate is not None:
+        try:
+            pattern = re.compile(rate[: _LONGEST + 1])
+        except re.error as error:
+            raise UsageError(
+                f"--rate {rate[:60]!r} is not a regular expression: {error}", hint=_FORM
+            ) from None
+        if len(rate) > _LONGEST or pattern.groups != 1 or not {*pattern.groupindex} <= {*UNITS}:
+            raise UsageError(
+                f"--rate {rate[:60]!r} must have exactly one group, unnamed or named {', '.join(UNITS)}, and at most "
+                f"{_LONGEST} characters",
+                hint=f"{_FORM}; groups that are not read are written (?:...)",
+            )
+        line = RateLine(rate, per_rank)
+    return UserProgram(tuple(words), line, str(Path.cwd()))

@@ -106,8 +106,8 @@ def locate(
     from clusterctl.launch import locate as launching
     from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
     from clusterctl.report.text import of_view
+    from clusterctl.results import locate
     from clusterctl.results import locate as results
-    from clusterctl.results import locate_history
     from clusterctl.rundir import default_root
     from clusterctl.views import locate as locate_view
 
@@ -126,7 +126,7 @@ def locate(
         cause = cause_in(run.path, node_of=of_ranks(found.located.fleet.node_of_rank))
         document = document.model_copy(update={"cause": cause})
     run.write("results", document.document())
-    told = locate_history.lines(locate_history.before(runs, document))
+    told = locate.lines(locate.before(runs, document))
     view = locate_view.view(document, told)
     if as_json:
         console.emit_json(document.document())

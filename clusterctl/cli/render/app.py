@@ -13,11 +13,10 @@ from clusterctl.cli import console
 from clusterctl.cli.image.build import dockerfile
 from clusterctl.cli.option_groups import with_groups
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption, RunsOption, require_image
-from clusterctl.cli.render.jobs import mpijob, sbatch
+from clusterctl.cli.render.jobs import mpijob, sbatch, slurm_healthcheck
 from clusterctl.cli.render.launchers import mpiexec, srun, torchrun
 from clusterctl.cli.render.mpirun import mpirun
 from clusterctl.cli.render.output import NpOption, SlotsOption, emit, load, place
-from clusterctl.cli.render.slurm_healthcheck import slurm_healthcheck
 from clusterctl.errors import ArtifactError
 from clusterctl.rundir import default_root
 from clusterctl.text import user_files

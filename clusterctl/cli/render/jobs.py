@@ -1,15 +1,20 @@
-"""``render sbatch`` and ``render mpijob``: print launches for Slurm and Kubernetes."""
+"""``render sbatch``, ``mpijob`` and ``slurm-healthcheck``: print launches and checks for Slurm and Kubernetes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterctl import resources
+from clusterctl.artifacts import shell
 from clusterctl.cli import console
+from clusterctl.cli import options as cli
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption, require_image
 from clusterctl.cli.render.launch import LibraryName, LibraryOption, ProgramArgument
 from clusterctl.cli.render.output import NpOption, SlotsOption, emit, load, place
+from clusterctl.documents.accept import Tier
 from clusterctl.errors import ArtifactError, UsageError
 
 if TYPE_CHECKING:
@@ -149,3 +154,32 @@ def mpijob(
         container=container, gpus=int(gpus) if gpus else None, rdma_resource=rdma_resource,
     )  # fmt: skip
     emit("mpijob", text.rstrip("\n"), json)
+
+
+def slurm_healthcheck(
+    *,
+    tier: Annotated[
+        Tier, typer.Option("--tier", help="Run the rows of this tier and of the cheaper ones.")
+    ] = Tier.SANITY,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ROW,..", help="Only these rows.")
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option("--skip", metavar="ROW,..", help="All rows except these.")
+    ] = None,
+    json: cli.JsonOption = False,
+) -> None:
+    """Print a script for Slurm's Prolog and HealthCheckProgram.
+
+    It runs accept on the node itself and drains a node on which a row failed. slurmd allows 60 seconds.
+    """
+    from clusterctl.acceptance.catalog import ROWS, chosen
+
+    wanted, unwanted = cli.names(only), cli.names(skip)
+    chosen(ROWS, tier, wanted, unwanted or ())
+    words = ["--tier", tier.value] if wanted is None else ["--only", ",".join(wanted)]
+    words += ["--skip", ",".join(unwanted)] if unwanted else []
+    script = resources.text("templates", "slurm", "healthcheck.sh").replace(
+        "@WORDS@", shell.line(tuple(words))
+    )
+    emit("slurm-healthcheck", script, json)

@@ -8,10 +8,12 @@ peer-to-peer traffic to the root complex as well.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.model.devices import ACS_FLAGS
+from clusterctl.facts.model.devices import ACS_FLAGS, PciDevice
 from clusterctl.facts.subjects.gpu_models import is_joined_to_its_cpu, shares_memory_of_its_cpu
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
@@ -20,7 +22,6 @@ from clusterctl.requirements.gpus import GIVEN_AWAY
 from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.rdma.data_direct import has_connectx_8
-from clusterctl.requirements.rdma.pci_path import bridges_on_paths, select
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import SetRegister, Step
 from clusterctl.requirements.wording import at_boot, because
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet.view import Fleet
+
 
 NAME = "acs"
 TITLE = "PCIe ACS redirection is off between GPUs and NICs"
@@ -291,3 +293,47 @@ def _steps(facts: NodeFacts, node: Node, ports: _Ports) -> tuple[Step, ...]:
             SetRegister(f"Clear ACS redirection at {port.address}", port.address, REGISTER, "0000", word)
         )
     return tuple(found)
+
+
+def matches(device: PciDevice, selector: str) -> bool:
+    """Return whether a selector matches a device.
+
+    Selectors have the forms ``class:0302``, ``10de:*``, ``8086:10d3``, ``0000:3b:00.0`` and ``3b:00.0``.
+    """
+    selector = selector.lower()
+    if selector.startswith("class:"):
+        return device.class_code.startswith(selector[len("class:") :])
+    if "." in selector:
+        address = selector if selector.count(":") == 2 else f"0000:{selector}"
+        return device.address.lower() == address
+    vendor, _, product = selector.partition(":")
+    return device.vendor == vendor and product in ("*", device.device)
+
+
+def select(devices: Iterable[PciDevice], selectors: Sequence[str]) -> tuple[PciDevice, ...]:
+    """Return the devices that match at least one selector."""
+    return tuple(device for device in devices if any(matches(device, s) for s in selectors))
+
+
+def bridges_between(one: PciDevice, other: PciDevice) -> tuple[str, ...]:
+    """Return the addresses of the ports that peer-to-peer traffic between two devices passes.
+
+    Below a common switch these are only its downstream ports, not the upstream port or anything above it.
+    Without a common ancestor the path includes both root ports.
+    """
+    above_one, above_other = one.path[:-1], other.path[:-1]
+    common = 0
+    for left, right in zip(above_one, above_other, strict=False):
+        if left != right:
+            break
+        common += 1
+    return (*above_one[common:], *above_other[common:])
+
+
+def bridges_on_paths(gpus: Sequence[PciDevice], nics: Sequence[PciDevice]) -> tuple[str, ...]:
+    """Return the ports on any path between two GPUs or a GPU and a NIC, in address order, each once."""
+    pairs = [
+        *combinations(gpus, 2),
+        *((gpu, nic) for gpu in gpus for nic in nics if gpu.address != nic.address),
+    ]
+    return tuple(sorted({address for one, other in pairs for address in bridges_between(one, other)}))

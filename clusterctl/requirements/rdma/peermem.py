@@ -6,15 +6,16 @@ choice in the inventory overrides the decision; a warning is given where the cho
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.subjects.gpu_models import why_no_gpudirect
+from clusterctl.facts.subjects.gpu_models import is_joined_to_its_cpu, why_no_gpudirect
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.packages import by_hand
-from clusterctl.requirements.rdma import data_direct, dma_buf, efa, nccl_settings, out_of_tree, peermem_notes
+from clusterctl.requirements.rdma import data_direct, dma_buf, efa, nccl_settings, out_of_tree
 from clusterctl.requirements.rdma import gids as rdma_gids
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.rdma.dma_buf import missing_conditions
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet.view import Fleet
+
 
 NAME = "peermem"
 TITLE = "GPUDirect RDMA: NICs reach GPU memory"
@@ -280,12 +282,78 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     }
     warnings = decision.warnings
     if decision.status in (Status.MET, Status.UNMET):
-        warnings += peermem_notes.distance(facts) + data_direct.warnings(facts)
+        warnings += distance(facts) + data_direct.warnings(facts)
         off = nccl_settings.turns_gpudirect_off(facts, node)
         warnings += (f"{off}: NCCL still copies through host memory; unset it",) if off else ()
         chosen = node.requirements.peermem.mechanism
         relies = chosen == "nvidia-peermem" or (chosen == "auto" and bool(missing_conditions(facts, node)))
         alone = is_loaded(facts, NVIDIA) and not is_loaded(facts, LEGACY)
         if relies and alone and not facts.in_container:
-            warnings += peermem_notes.relying_on_nvidia_peermem(facts)
+            warnings += relying_on_nvidia_peermem(facts)
     return replace(decision, evidence=evidence, warnings=warnings)
+
+
+LAST_NCCL_WITHOUT_NVIDIA_PEERMEM = (2, 22, 3)
+FIRST_CUDA_13_DRIVER = (580,)
+FIRST_NCCL_THROUGH_THE_CPU = (2, 27)
+"""The first NCCL version in which NCCL_NET_GDR_C2C is 1 by default (NCCL user guide)."""
+
+
+def relying_on_nvidia_peermem(facts: NodeFacts) -> tuple[str, ...]:
+    """Return warnings for a node that relies on nvidia_peermem: too old an NCCL, or a driver that deprecates it."""
+    warnings = []
+    nccl = _nccl(facts)
+    if nccl is not None and () < _numbers(nccl) <= LAST_NCCL_WITHOUT_NVIDIA_PEERMEM:
+        warnings.append(
+            f"NCCL {nccl.partition('-')[0]} does not look for nvidia_peermem, and sends without GPUDirect "
+            "(nccl #1676): use a version newer than 2.22.3"
+        )
+    driver = facts.gpu.driver.value
+    if driver is not None and _numbers(driver.version) >= FIRST_CUDA_13_DRIVER:
+        warnings.append("CUDA 13 deprecates the interface that nvidia_peermem uses: prefer DMA-BUF")
+    return tuple(warnings)
+
+
+def distance(facts: NodeFacts) -> tuple[str, ...]:
+    """Warn when NCCL turns GPUDirect RDMA off because no NIC is within a PCIe switch (NCCL_NET_GDR_LEVEL)."""
+    matrix = facts.gpu.topology.value
+    if matrix is None:
+        return ()
+    found = {
+        connection
+        for row, _ in matrix.rows
+        for column in matrix.columns
+        if row.startswith("GPU") and not column.startswith("GPU")
+        if (connection := matrix.connection(row, column)) is not None
+    }
+    if not found or not found <= {"PHB", "NODE", "SYS"}:
+        return ()
+    if any(is_joined_to_its_cpu(gpu.name) for gpu in facts.gpu.devices.or_else(())):
+        return _through_the_cpu(facts)
+    note = (
+        f"the path between each NIC and GPU is {'/'.join(sorted(found))}: NCCL turns GPUDirect off at that distance "
+        "(NCCL_NET_GDR_LEVEL is PXB by default); this is usual in virtual machines"
+    )
+    return (note,)
+
+
+def _through_the_cpu(facts: NodeFacts) -> tuple[str, ...]:
+    """Warn of an NCCL that cannot use GPUDirect through the CPU of joined GPUs, whose NICs are all at SYS."""
+    nccl = _nccl(facts)
+    if nccl is None or not () < _numbers(nccl) < FIRST_NCCL_THROUGH_THE_CPU:
+        return ()
+    note = (
+        f"NCCL {nccl.partition('-')[0]} sends without GPUDirect from GPUs that are joined to their CPU: use 2.27 or "
+        "newer, or set NCCL_NET_GDR_C2C=1 (from 2.26 on)"
+    )
+    return (note,)
+
+
+def _nccl(facts: NodeFacts) -> str | None:
+    return facts.software.package("libnccl2") or facts.software.package("libnccl")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version: ``2.21.5-1+cuda12.4`` is (2, 21, 5)."""
+    found = re.match(r"\d{1,9}(?:\.\d{1,9})*", version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()

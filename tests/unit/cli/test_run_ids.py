@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clusterctl import run_ids, rundir
-from clusterctl.cli.undo.named_run import run_id
+from clusterctl.cli.undo.command import run_id
 from clusterctl.errors import UsageError
 from clusterctl.rundir import RunDir
 

@@ -4,7 +4,7 @@ from case_facts import facts_of
 from topology_documents import HGX
 
 from clusterctl.documents.evidence import NvLinkBundle
-from clusterctl.launch import node_topology, topologies
+from clusterctl.launch import node_topology
 from clusterctl.launch.nccl_dumps import NcclDump
 
 UP = "0000:20:01.1/0000:21:00.0"
@@ -63,16 +63,18 @@ def test_lanes_that_are_missing_are_marked_in_the_dump_of_nccl():
     facts = facts_of(
         {**FACTS, "pci": ["0000:16:00.0/0000:17:00.0/0000:18:00.0 030200 10de:2335 link=32/8/32/16"]}
     )
-    found = topologies.part(["a", "b"], {"a": NcclDump(0, HGX, ""), "b": NcclDump(8, HGX, "")}, {"b": facts})
+    found = node_topology.part(
+        ["a", "b"], {"a": NcclDump(0, HGX, ""), "b": NcclDump(8, HGX, "")}, {"b": facts}
+    )
     ((difference),) = found.differences
     assert difference.parts[0].value == ("Gen5 x16, only x8, on the switch of GPU 0, NUMA node 0")
 
 
 def test_a_dump_that_cannot_be_read_gives_way_to_facts(caplog):
     facts = facts_of(FACTS)
-    found = topologies.part(["a"], {"a": NcclDump(0, "<system>", "")}, {"a": facts})
+    found = node_topology.part(["a"], {"a": NcclDump(0, "<system>", "")}, {"a": facts})
     assert found.groups[0].source == "facts"
     assert "a: the topology that NCCL wrote cannot be read" in caplog.text
-    partly = topologies.part(["a"], {"a": NcclDump(0, HGX, "<graphs")}, {})
+    partly = node_topology.part(["a"], {"a": NcclDump(0, HGX, "<graphs")}, {})
     assert (partly.groups[0].source, partly.groups[0].graphs) == ("nccl", ())
-    assert topologies.part(["a"], {}, {}) is None
+    assert node_topology.part(["a"], {}, {}) is None

@@ -14,7 +14,7 @@ import pytest
 from clusterctl.benchmarks.base import FaultKind
 from clusterctl.benchmarks.user_program import HOROVOD, RateLine, UserProgram
 from clusterctl.cli.launch import files
-from clusterctl.cli.launch.rates import program_of
+from clusterctl.cli.launch.command import program_of
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.launch import rates, user_program
 from clusterctl.launch.rate_search import last_matches

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from clusterctl.documents.locate import Locate, LocateStatus, Suspect, SuspectStatus
-from clusterctl.results import locate_history
+from clusterctl.results import locate
 from clusterctl.rundir import RunDir
 
 
@@ -32,8 +32,8 @@ def test_names_of_earlier_runs_are_counted(tmp_path):
     damaged.file("results").write_text(json.dumps({"schema": "clusterctl.locate/1"}))
     RunDir.create("locate", tmp_path)  # interrupted
     present = located("now", "gpu17", ("gpu01", "gpu02"), "gpu03")
-    assert locate_history.lines(locate_history.before(tmp_path, present)) == [
+    assert locate.lines(locate.before(tmp_path, present)) == [
         "gpu17: also named in 2 of 4 runs of the last 30 days",
         "gpu01 - gpu02: also named in 1 of 4 runs of the last 30 days",
     ]
-    assert locate_history.before(tmp_path, located("now")) == ()
+    assert locate.before(tmp_path, located("now")) == ()

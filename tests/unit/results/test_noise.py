@@ -6,7 +6,7 @@ import statistics
 import pytest
 
 from clusterctl.documents.kinds import ComparisonWord
-from clusterctl.results import student
+from clusterctl.results import noise
 from clusterctl.results.noise import Pair, Scatter, do_not_touch, judge, scatter_of_repeats, what_decides
 from clusterctl.results.variants import spread
 
@@ -18,12 +18,12 @@ SIZES = 18
 )
 def test_quantiles_are_those_of_the_tables(degrees, t):
     """One-sided 0.001, NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2."""
-    assert student.quantile(degrees, 0.002) == pytest.approx(t, abs=6e-4)
-    assert student.two_sided(student.quantile(degrees, 0.05), degrees) == pytest.approx(0.05, rel=1e-6)
+    assert noise.quantile(degrees, 0.002) == pytest.approx(t, abs=6e-4)
+    assert noise.two_sided(noise.quantile(degrees, 0.05), degrees) == pytest.approx(0.05, rel=1e-6)
 
 
 def test_more_degrees_than_any_run_has_cost_nothing():
-    assert student.quantile(10**9, 0.05) == pytest.approx(1.96, abs=0.01)
+    assert noise.quantile(10**9, 0.05) == pytest.approx(1.96, abs=0.01)
 
 
 def pairs(noise, repeats, by=1.0):

@@ -12,7 +12,7 @@ from clusterctl import resources
 from clusterctl.inventory import nodeset
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status, switched_off
-from clusterctl.requirements.fleet.ssh_mesh import limits
+from clusterctl.requirements.fleet.addresses import literal, own_addresses
 from clusterctl.requirements.fleet.ssh_mesh import texts as files
 from clusterctl.requirements.fleet.ssh_mesh.need import (
     Need,
@@ -26,6 +26,7 @@ from clusterctl.requirements.packages import by_hand, install, manager
 from clusterctl.requirements.steps import Command, WriteBlock, WriteFile
 from clusterctl.requirements.wording import because
 from clusterctl.text.grouping import grouped
+from clusterctl.text.openssh import reader
 from clusterctl.text.openssh.known_hosts import fingerprint
 from clusterctl.text.wording import counted, some
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from clusterctl.facts.model.sharing import Login, SshMesh
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet.view import Fleet
+
 
 NAME = "ssh-mesh"
 TITLE = "Nodes can log in to each other"
@@ -116,7 +118,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
             f"the account name {login.user!r} is not valid in ssh_config: use letters, digits and ._@- only"
         )
         return Decision(NAME, Status.UNMET, reason, evidence)
-    warnings = limits.doubts(node, facts, others)
+    warnings = doubts(node, facts, others)
     if "ssh" not in mesh.tools or "ssh-keygen" not in mesh.tools:
         reason = f"OpenSSH's client is not installed{by_hand(facts, 'it')}"
         names = ("openssh-client",) if manager(facts) == "apt" else ("openssh-clients", "openssh")
@@ -128,12 +130,12 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         reason = f"{login.user} has no key for the other nodes yet"
         return Decision(NAME, Status.UNMET, reason, evidence, warnings, (_make_key(node, login.user),))
     evidence["key"] = fingerprint(own.split()[1])
-    refused = limits.refusals(mesh, login)
+    refused = refusals(mesh, login)
     if refused:
         return Decision(NAME, Status.UNMET, "; ".join(refused), evidence, warnings)
     need = need_of(facts, node, fleet, login.user)
     evidence |= {"entries": need.size, "kept": list(need.kept)}
-    warnings += limits.overrulings(mesh, login, others)
+    warnings += overrulings(mesh, login, others)
     reasons = []
     changes = _changes(facts, node, login, need)
     if need.lost and changes:
@@ -187,3 +189,72 @@ def _make_key(node: Node, user: str) -> Command:
         guard=run("check"),
         timeout_s=60.0,
     )
+
+
+_OVERRULING = (
+    *("hostname", "port", "user", "proxyjump", "proxycommand", "hostkeyalias"),
+    *("userknownhostsfile", "stricthostkeychecking", "preferredauthentications"),
+)
+
+
+def refusals(facts: SshMesh, login: Login) -> tuple[str, ...]:
+    """Return the known reasons why the node's SSH server would reject the keys."""
+    found: list[str] = []
+    if facts.setting("pubkeyauthentication") == "no":
+        found.append("sshd does not accept keys (PubkeyAuthentication no)")
+    if facts.authorized_keys == "none":
+        found.append("sshd does not read a file of keys (AuthorizedKeysFile none)")
+    methods = facts.setting("authenticationmethods") or "any"
+    if methods != "any" and "publickey" not in methods.split():
+        found.append(f"sshd requires more than a key (AuthenticationMethods {methods})")
+    root = facts.setting("permitrootlogin")
+    if login.user == "root" and root in ("no", "forced-commands-only"):
+        found.append(f"sshd refuses logins as root (PermitRootLogin {root})")
+    for path in facts.modes if facts.setting("strictmodes") != "no" else ():
+        by_others = path.writable_by_others(facts.own_group)
+        if by_others or path.uid not in (0, login.uid):
+            said = "writable by other users" if by_others else "owned by another user"
+            found.append(f"{path.path} is {said} ({path.mode}): sshd ignores keys below it (StrictModes)")
+    return tuple(found)
+
+
+def overrulings(facts: SshMesh, login: Login, members: tuple[Node, ...]) -> tuple[str, ...]:
+    """Return warnings about lines of the user's own ssh_config that override the mesh's for these nodes."""
+    path = f"{login.home.rstrip('/')}/.ssh/config"
+    config = reader.Config()
+    config.add(path, "\n".join(line.text for line in facts.client if line.path == path))
+    hosts = [word for other in members for word in (other.name, other.address)] if config.sections else []
+    found = []
+    for section in config.sections:
+        settings = [line for line in section.settings if line.key in _OVERRULING]
+        # Of Match, only `Match all` can be judged without a login.
+        judged = section.match is None or not section.criteria
+        if settings and judged and any(reader.names_host(section.criteria, host) for host in hosts):
+            found += settings
+    return tuple(
+        dict.fromkeys(
+            f"{path} sets {line.text} for nodes of the mesh, which takes precedence" for line in found
+        )
+    )
+
+
+def doubts(node: Node, facts: NodeFacts, members: tuple[Node, ...]) -> tuple[str, ...]:
+    """Return warnings about what the facts do not show: translated addresses, bastions, settings only root can read."""
+    found: list[str] = []
+    address, own = literal(node.address), own_addresses(facts)
+    if address is not None and not address.is_loopback and own and str(address) not in own:
+        found.append(
+            f"{node.address} is not one of the node's own addresses: the other nodes may not reach it there"
+        )
+    bastions = {other.proxy_jump for other in members}
+    if len(bastions) > 1:
+        found.append("the inventory uses different proxy_jump hosts; between nodes, connections go directly")
+    mesh = facts.ssh_mesh
+    if mesh.keys and mesh.sshd.value is None:
+        found.append(f"sshd's settings are unknown: {mesh.sshd.detail}")
+    users = mesh.setting("allowusers")
+    if users is not None and "@" in users:
+        found.append(
+            f"sshd allows logins by address (AllowUsers {users}): check that it includes the nodes' addresses"
+        )
+    return tuple(found)
