@@ -91,7 +91,27 @@ Overrides overrides_from_env() {
   return overrides;
 }
 
+namespace {
+
+// The faster, as measured, of an algorithm and the one that makes the same sums: what was measured must not decide which
+// bits a sum has.
+Algorithm faster_of_same_sums(Algorithm named, size_t bytes, const Shape& shape, const CostModel& model) {
+  if ((named != Algorithm::doubling && named != Algorithm::halving) || bytes > kMostMeasuredOverLinks) return named;
+  const Algorithm other = named == Algorithm::doubling ? Algorithm::halving : Algorithm::doubling;
+  const auto us = [&](Algorithm one) { return estimated_us(Kind::all_reduce, one, bytes, shape, model); };
+  const bool both = model.measured->range_of(Kind::all_reduce, named).last > 0 &&
+                    model.measured->range_of(Kind::all_reduce, other).last > 0;
+  return both && us(other) < us(named) ? other : named;
+}
+
+}  // namespace
+
 Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& overrides, const CostModel& model) {
+  if (model.measured && kind == Kind::all_reduce && over_links_of_several(shape)) {
+    CostModel built_in = model;
+    built_in.measured = nullptr;
+    return faster_of_same_sums(choose(kind, bytes, shape, overrides, built_in), bytes, shape, model);
+  }
   const Algorithms candidates = algorithms_of(kind, shape);
   const Algorithm forced = overrides.forced[static_cast<size_t>(kind)];
   if (candidates.has(forced)) return forced;

@@ -77,13 +77,15 @@ double all_reduce_us(Algorithm algorithm, const Shape& shape, const Flat& f, con
   if (algorithm == Algorithm::halving) {
     // The last exchanges, in which all ranks of a node send to others, are the smallest; extra ranks move all twice.
     const double extra = power_of_two(shape.nranks) ? 0 : 2 * f.bytes * f.beta;
-    return 2 * f.rounds * f.alpha + 2 * part * f.beta + extra + part * f.gamma;
+    // The partner changes from step to step, and a link is idle until both of its ends have left their last one.
+    const double idle = shape.nodes > 2 ? 1.2 : 1;
+    return 2 * f.rounds * f.alpha + 2 * part * f.beta * idle + extra + part * f.gamma;
   }
   // Of stars; other trees are only as good as what the user says of the links.
   if (algorithm == Algorithm::direct || algorithm == Algorithm::n_trees) {
-    // All of a node send to others all the time, and several to one: a tenth is lost to crowding.
-    // A rank both sends and receives each of its messages after the first.
-    const double crowding = shape.nranks > 2 ? 1.1 : 1;
+    // All of a node send to others all the time, and several to one: a tenth is lost to crowding, and more where several
+    // nodes send to one through the port of a switch. A rank both sends and receives each of its messages after the first.
+    const double crowding = shape.nodes > 2 ? 1 + 0.25 * (shape.nodes - 2) : shape.nranks > 2 ? 1.1 : 1;
     return 2 * (f.alpha + 2 * (f.p - 2) * f.overhead) + 2 * part * f.shared_beta * crowding + part * f.gamma;
   }
   if (algorithm == Algorithm::double_tree) {

@@ -39,6 +39,9 @@ constexpr int kSizeGroups = 3;
 constexpr size_t kLeastMeasuredBytes = 2048;
 constexpr size_t kMuchBytes = size_t{2} << 20;
 constexpr size_t kVastBytes = size_t{8} << 20;
+// Over links of more than two ranks; larger data would keep a slow line busy for long.
+constexpr size_t kMostMeasuredOverLinks = 64 * 1024;
+inline bool over_links_of_several(const Shape& shape) { return !shape.shared && shape.nranks > 2; }
 // bytes: of the largest buffer of a rank.
 SizeGroup size_group(size_t bytes);
 // Of a rank, for an operation of M bytes.

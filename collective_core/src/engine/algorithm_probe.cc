@@ -24,6 +24,7 @@ constexpr size_t kMuchPoint = 4 * kMiB;
 constexpr size_t kVastPoint = 16 * kMiB;
 
 constexpr std::initializer_list<size_t> kLittleOverLinks = {64 * kKiB, 8 * kKiB, 512 * kKiB};
+constexpr std::initializer_list<size_t> kSeveralOverLinks = {32 * kKiB, 8 * kKiB, 2 * kKiB};
 constexpr std::initializer_list<size_t> kMuchOverLinks = {kMuchPoint};
 
 void add(std::vector<ProbePoint>* points, Kind kind, Algorithm algorithm, std::initializer_list<size_t> sizes) {
@@ -130,7 +131,10 @@ double time_of(const Context& whole, const ProbePoint& point, bool takes_over, c
   const int rows = point.bytes < kMuchBytes ? 3 : point.bytes < kVastBytes ? 8 : 2;
   // With a root, the other ranks may be in the next call before the root is.
   const int few = has_root(point.kind) && point.bytes < kVastBytes ? 3 : 1;
-  const int calls = point.bytes <= 8 * kKiB ? 16 : point.bytes <= 64 * kKiB ? 4 : few;
+  const int calls = over_links_of_several(whole.chooser->shape) ? 4
+                    : point.bytes <= 8 * kKiB                   ? 16
+                    : point.bytes <= 64 * kKiB                  ? 4
+                                                                : few;
   double least_us = std::numeric_limits<double>::max();
   if (point.bytes < kMuchBytes) call(context, point, send, recv);
   for (int row = 0; row < rows; ++row) {
@@ -148,10 +152,14 @@ double time_of(const Context& whole, const ProbePoint& point, bool takes_over, c
 std::vector<ProbePoint> probe_plan(Kind kind, SizeGroup group, const Shape& shape) {
   std::vector<ProbePoint> points;
   if (!shape.shared) {
-    // Two ranks, of which every algorithm makes the same sums.
-    if (kind != Kind::all_reduce || group == SizeGroup::vast) return points;
-    for (const Algorithm one : {Algorithm::doubling, Algorithm::ring}) {
-      add(&points, kind, one, group == SizeGroup::little ? kLittleOverLinks : kMuchOverLinks);
+    // Algorithms that make the same sums: of two ranks all, of more ranks these two.
+    const bool several = over_links_of_several(shape);
+    if (kind != Kind::all_reduce || group == SizeGroup::vast || (several && group != SizeGroup::little)) return points;
+    for (const Algorithm one : {Algorithm::doubling, several ? Algorithm::halving : Algorithm::ring}) {
+      add(&points, kind, one,
+          several                      ? kSeveralOverLinks
+          : group == SizeGroup::little ? kLittleOverLinks
+                                       : kMuchOverLinks);
     }
     return points;
   }

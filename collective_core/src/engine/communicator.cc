@@ -58,7 +58,7 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
       order_(places_),
       trees_(connections_.link_matrix ? pack_trees(*connections_.link_matrix) : std::vector<Tree>()),
       chooser_{shape_of(places_), connections_.overrides, CostModel()},
-      measuring_(connections_.tuner.measure != 0 && connections_.roomy && nranks > 1,
+      measuring_(connections_.tuner.measure != 0 && nranks > 1, connections_.roomy,
                  connections_.tuner.keep_timings != 0),
       tuning_(connections_.tuner, &chooser_),
       doorbell_(&lonely_doorbell_),

@@ -82,7 +82,8 @@ cc_description Communicator::description_of(const Operation& operation) {
   const Algorithm taken =
       tuned != Algorithm::none ? tuned : choose(operation.kind, bytes, chooser_.shape, overrides, chooser_.model);
   const bool between = chooser_.shape.nodes > 1 && chooser_.shape.most_local == 1 && taken == overrides.between;
-  const bool measured = measuring_.measured().range_of(operation.kind, taken).last > 0;
+  const bool beyond = over_links_of_several(chooser_.shape) && bytes > kMostMeasuredOverLinks;
+  const bool measured = !beyond && measuring_.measured().range_of(operation.kind, taken).last > 0;
   cc_description out{};
   out.size = sizeof out;
   out.bytes = bytes;

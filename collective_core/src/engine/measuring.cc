@@ -82,10 +82,10 @@ bool Measuring::target_of(const Operation& operation, const Chooser& chooser, Ta
   const size_t buffer = largest_buffer(target->kind, bytes, nranks);
   if (buffer < kLeastMeasuredBytes || nranks > kMostMeasuredRanks) return false;
   if (chooser.overrides.forced[static_cast<size_t>(target->kind)] != Algorithm::none) return false;
-  // Between nodes a slow line would be busy with it for seconds, and the cost model has its rate.
-  const bool links_of_two =
-      nranks == 2 && chooser.shape.nodes == 1 && !chooser.shape.linked && chooser.overrides.between == Algorithm::none;
-  if (!chooser.shape.shared && !links_of_two) return false;
+  const bool few_bytes =
+      over_links_of_several(chooser.shape) ? bytes <= kMostMeasuredOverLinks : chooser.shape.nodes == 1;
+  const bool over_links = few_bytes && !chooser.shape.linked && chooser.overrides.between == Algorithm::none;
+  if (!chooser.shape.shared && !over_links) return false;
   target->group = size_group(buffer);
   // Over links, what is past the caches of the ranks is past those of the kernel too.
   if (!chooser.shape.shared && target->group == SizeGroup::vast) target->group = SizeGroup::much;
@@ -99,7 +99,9 @@ bool Measuring::target_of(const Operation& operation, const Chooser& chooser, Ta
 
 bool Measuring::due(const Operation& operation, const Chooser& chooser) {
   Target target{};
-  if (!wanted_ || !target_of(operation, chooser, &target)) return false;
+  // In shared memory, ranks that share cores would time the scheduler of the kernel instead of the algorithms.
+  if (!wanted_ || !(roomy_ || over_links_of_several(chooser.shape))) return false;
+  if (!target_of(operation, chooser, &target)) return false;
   if (target.group == SizeGroup::little && ++operations_ >= kVerifyAfter) {
     operations_ = 0;
     ready_ &= ~kLittleBits;

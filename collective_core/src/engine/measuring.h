@@ -17,8 +17,9 @@ namespace ccore {
 
 class Measuring {
  public:
-  // wanted: the same on all ranks, as all else here. keep: in a file, for other jobs.
-  Measuring(bool wanted, bool keep) : wanted_(wanted), keep_(keep) {}
+  // wanted: the same on all ranks, as all else here. roomy: every rank has a core of its own. keep: in a file, for other
+  // jobs.
+  Measuring(bool wanted, bool roomy, bool keep) : wanted_(wanted), roomy_(roomy), keep_(keep) {}
 
   // Whether to measure in front of this operation. Called for every one: what was measured is verified again now and then.
   bool due(const Operation& operation, const Chooser& chooser);
@@ -44,6 +45,7 @@ class Measuring {
   std::vector<Timing> known_of(const Target& target, int nranks) const;
 
   bool wanted_;
+  bool roomy_;
   bool keep_;
   uint32_t asked_ = 0;  // a bit for each target that rank 0 was asked for: another communicator may have measured it
   uint32_t ready_ = 0;  // a bit for each target that needs no more here

@@ -1,5 +1,6 @@
 // Every all_reduce algorithm x type x operator x awkward size, on ranks of one node and of several.
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ std::vector<Combination> combinations(size_t p) {
   return list;
 }
 
-void run_all(int rank, cc_comm* comm, Meeting* meeting, std::vector<Data>* shared) {
+// results: of rank 0, one after the other.
+void run_all(int rank, cc_comm* comm, Meeting* meeting, std::vector<Data>* shared, std::vector<Data>* results) {
   const size_t p = shared->size();
   const auto own = static_cast<size_t>(rank);
   for (const Combination& c : combinations(p)) {
@@ -53,6 +55,7 @@ void run_all(int rank, cc_comm* comm, Meeting* meeting, std::vector<Data>* share
       std::vector<Data> inputs;
       for (size_t peer = 0; peer < p; ++peer) inputs.push_back(input_of(peer));
       expect_reduction(out, inputs, 0, c.dtype, c.op);
+      results->push_back(out);
     }
     meeting->wait();
     EXPECT(out == (*shared)[0], "rank ", rank, " has other bits than rank 0");
@@ -71,14 +74,16 @@ void algorithms(const std::string& layout, int nranks) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < nranks; ++rank) keys.push_back(places.node_id ? places.node_id(rank) : "");
   const ccore::Shape shape = ccore::shape_of(ccore::places_of(keys));
+  std::map<ccore::Algorithm, std::vector<Data>> results;
   for (const ccore::Algorithm algorithm : algorithms_of(ccore::Kind::all_reduce, shape)) {
+    results[algorithm];
     const std::string forced = std::string("all_reduce:") + name_of(algorithm);
     EXPECT(setenv("CCORE_ALGO", forced.c_str(), 1) == 0, "setenv");
     Meeting meeting(nranks);
     std::vector<Data> shared(static_cast<size_t>(nranks));
     run_ranks(nranks, places, [&](int rank, cc_comm* comm) {
       try {
-        run_all(rank, comm, &meeting, &shared);
+        run_all(rank, comm, &meeting, &shared, &results[algorithm]);
       } catch (const Failed& failure) {
         cc_comm_abort(comm);  // the other ranks must not wait for this one
         throw Failed(forced + ": " + failure.what());
@@ -86,6 +91,8 @@ void algorithms(const std::string& layout, int nranks) {
     });
   }
   EXPECT(unsetenv("CCORE_ALGO") == 0, "unsetenv");
+  // Times that were measured over links choose between these two, and must not choose bits.
+  EXPECT(results[ccore::Algorithm::doubling] == results[ccore::Algorithm::halving], "they add in another order");
 }
 
 }  // namespace test

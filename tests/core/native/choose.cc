@@ -230,6 +230,39 @@ void measured_times_decide() {
   EXPECT(chosen_of(over_links, Kind::all_reduce, kMiB, two_by_sockets) == Algorithm::ring, "1 MiB");
 }
 
+// Of more than two ranks over links only algorithms that make the same sums are measured, and only these are swapped.
+void measured_over_links_of_several() {
+  constexpr size_t kKiB = 1024;
+  constexpr Shape kThreeNodes{3, 3, 1, 1};
+  for (const Algorithm fast : {Algorithm::doubling, Algorithm::halving}) {
+    const auto us = [&](const ccore::ProbePoint& point) {
+      return static_cast<float>(point.bytes) * (point.algorithm == fast ? 1e-3F : 2e-3F);
+    };
+    for (const Shape& shape : {kTwoByTwo, kThreeNodes}) {
+      Measured measured;
+      measured.put(timed(Kind::all_reduce, SizeGroup::little, shape, us), shape.nranks);
+      EXPECT(!measured.timings().empty(), "measured");
+      for (const size_t bytes : {4 * kKiB, 32 * kKiB, 64 * kKiB, 128 * kKiB, 16 * kMiB}) {
+        const Algorithm built_in = chosen(Kind::all_reduce, bytes, shape);
+        const bool swapped = bytes <= 64 * kKiB && (built_in == Algorithm::doubling || built_in == Algorithm::halving);
+        EXPECT(chosen_of(measured, Kind::all_reduce, bytes, shape) == (swapped ? fast : built_in), bytes, " bytes");
+      }
+    }
+  }
+}
+
+// Between nodes a ring sends as many bytes as a butterfly, to one neighbour; docs/performance-log.md has the times.
+void much_goes_by_rings_between_nodes() {
+  for (const int nodes : {4, 8}) {
+    const Shape shape{2 * nodes, nodes, 2, 2};
+    const auto between = [&](size_t bytes) { return choose_between(bytes, shape, Overrides(), CostModel()); };
+    for (size_t bytes = kMiB; bytes <= 256 * kMiB; bytes *= 4) {
+      EXPECT(between(bytes) == Algorithm::ring, name_of(between(bytes)), " between ", nodes, ", ", bytes, " bytes");
+    }
+    EXPECT(nodes == 4 || between(kMiB / 4) == Algorithm::halving, name_of(between(kMiB / 4)), " for 256 KiB");
+  }
+}
+
 // Times that no clock shows are not used, nor is what was measured together with them.
 void implausible_times_are_dropped() {
   const float wrong[] = {0, -1, std::nanf(""), std::numeric_limits<float>::infinity(), 1e-6F, 1e12F};
@@ -300,6 +333,7 @@ void plans() {
     }
   }
   EXPECT(ccore::probe_plan(Kind::all_to_allv, SizeGroup::little, kOneNode).empty(), "nothing to choose");
+  EXPECT(ccore::probe_plan(Kind::all_reduce, SizeGroup::much, kTwoByTwo).empty(), "too much for a slow line");
 }
 
 void shapes() {
@@ -328,6 +362,8 @@ void choose() {
   measured.measured = &uneven;
   costs_grow(measured);
   measured_times_decide();
+  measured_over_links_of_several();
+  much_goes_by_rings_between_nodes();
   implausible_times_are_dropped();
   caches_are_measured();
   plans();
