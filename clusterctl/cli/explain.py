@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -13,7 +13,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from clusterctl import run_ids, rundir
-from clusterctl.cli import console
+from clusterctl.cli import console, named_inventory
 from clusterctl.cli import options as cli
 from clusterctl.errors import ConfigError, UsageError
 from clusterctl.inventory.user_paths import is_folder, is_there
@@ -58,11 +58,14 @@ def explain(
     if logs.count(STANDARD_INPUT) > 1:
         raise UsageError("standard input can be read only once", hint="give '-' once")
     scan = Scan(topic_files.load())
+    of_runs = []
     ended: list[str] = []
     dumps: list[RankDump] = []
     for given in logs:
         log = _folder_of_run(given, runs) or given
         own = _own_failures(log)
+        if is_folder(log) and run_ids.is_id(Path(log).name):
+            of_runs.append(rundir.RunDir(Path(log)))
         ended += own
         for name in _files(log, may_lack_logs=bool(own)):
             try:
@@ -73,7 +76,8 @@ def explain(
                 console.talk(f"skipped: {error.message}")
     if dumps:
         _compare(scan, dumps)
-    document = explained.to_document(scan.files, scan.findings, scan.left_over)
+    with named_inventory.of_run(of_runs[0]) if len(of_runs) == 1 else nullcontext():
+        document = explained.to_document(scan.files, scan.findings, scan.left_over)
     if as_json:
         console.emit_json(document)
     else:

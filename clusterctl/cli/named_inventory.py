@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +12,11 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli.terminal import interrupt
 from clusterctl.errors import UsageError
+from clusterctl.text import typed_inventory
 
 if TYPE_CHECKING:
     from clusterctl.inventory.model import Inventory
+    from clusterctl.rundir import RunDir
 
 LocalOption = Annotated[
     bool, typer.Option("--local", help="Act on this machine, without an inventory and without SSH.")
@@ -28,6 +31,15 @@ def named(inventory: Path | None, action: str = "using") -> Inventory:
     if loaded.source is None:
         console.talk(f"no ./inventory.yaml: {action} this machine")
     return loaded
+
+
+def of_run(run: RunDir) -> AbstractContextManager[None]:
+    """Let commands to paste name the inventory of a recorded run, as it was typed."""
+    from clusterctl.inventory import load
+    from clusterctl.runs import outcome
+
+    source = outcome.source(run)
+    return typed_inventory.named(None if source in (None, str(load.DEFAULT_FILE)) else Path(source))
 
 
 def to_change(

@@ -45,9 +45,10 @@ class ListedRun(Sparse):
     """One run; ``started_at`` is RFC 3339 in UTC, ``detail`` says more about the outcome.
 
     ``benchmark`` and ``library`` are those of a benchmark, the libraries of all its variants joined by ``, ``.
+    ``verdict`` of a benchmark or ``locate`` is the word on its page, such as ``measured`` or ``bad (slow)``.
     """
 
-    OPTIONAL: ClassVar = frozenset({"benchmark", "library"})
+    OPTIONAL: ClassVar = frozenset({"benchmark", "library", "verdict"})
 
     run: str
     verb: str
@@ -57,6 +58,7 @@ class ListedRun(Sparse):
     detail: str
     benchmark: str | None = None
     library: str | None = None
+    verdict: str | None = None
     label: str | None
     folder: str
 

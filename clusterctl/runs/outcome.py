@@ -12,7 +12,7 @@ from clusterctl.documents.kinds import FaultKind
 from clusterctl.documents.locate import Locate, LocateStatus
 from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.errors import ClusterctlError, ConfigError
-from clusterctl.results import folders
+from clusterctl.results import folders, words
 from clusterctl.rundir import ERROR, RunDir, ids
 from clusterctl.runs import counts
 from clusterctl.text.wording import counted
@@ -42,6 +42,7 @@ class RunEnd:
     detail: str = ""
     benchmark: str | None = None
     library: str | None = None
+    verdict: str | None = None
 
 
 def listed(run: RunDir) -> ListedRun:
@@ -63,6 +64,7 @@ def listed(run: RunDir) -> ListedRun:
         detail=found.detail,
         benchmark=found.benchmark,
         library=found.library,
+        verdict=found.verdict,
         label=run.label,
         folder=str(run.path.absolute()),
     )
@@ -201,7 +203,9 @@ def _bench(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     figure = "" if summary.figure is None else f", {summary.best}"
     kinds = {fault.kind for fault in record.result.proof.failures or ()}
     word = RunOutcome.INTERRUPTED if FaultKind.INTERRUPTED in kinds else RunOutcome(summary.status)
-    return RunEnd(word, f"{summary.benchmark}{library}{ranks}{figure}", summary.benchmark, summary.library)
+    verdict = None if word is RunOutcome.INTERRUPTED else words.with_finer(*words.of_bench(record.result))
+    what = f"{summary.benchmark}{library}{ranks}{figure}"
+    return RunEnd(word, what, summary.benchmark, summary.library, verdict)
 
 
 def _preflight(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
@@ -215,11 +219,12 @@ def _locate(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
         found = Locate.model_validate(document)
     except ValueError:
         raise ConfigError("results.json is not a clusterctl.locate/1 document") from None
+    verdict = words.with_finer(*words.of_locate(found))
     if found.status is LocateStatus.NONE:
-        return RunEnd(RunOutcome.OK)
+        return RunEnd(RunOutcome.OK, verdict=verdict)
     if found.status is LocateStatus.FAILED:
-        return RunEnd(RunOutcome.FAILED)
-    return RunEnd(RunOutcome.NAMED, ", ".join(found.named) or found.status.value)
+        return RunEnd(RunOutcome.FAILED, verdict=verdict)
+    return RunEnd(RunOutcome.NAMED, ", ".join(found.named) or found.status.value, verdict=verdict)
 
 
 def _accept(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:

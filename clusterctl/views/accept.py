@@ -34,10 +34,12 @@ from clusterctl.report.view import (
     Tile,
     View,
 )
+from clusterctl.results import words
 from clusterctl.text.foreign import NotUnderstood, decimal
 from clusterctl.text.grouping import grouped
 from clusterctl.text.wording import counted, some
-from clusterctl.views import verdict_matrix, words
+from clusterctl.views import verdict_matrix
+from clusterctl.views.tones import OF_WORDS
 
 _SIGNS = {
     RowStatus.OK: Cell("\u2713", Tone.GOOD),
@@ -95,7 +97,7 @@ def view(found: Accept) -> View:
         run=found.run,
         began=began.strftime("%Y-%m-%d %H:%M UTC") if began is not None else "",
         word=words.with_finer(word, finer),
-        tone=words.TONES[word],
+        tone=OF_WORDS[word],
         sentence=_sentence(found),
         tiles=tuple(_tiles(found)),
         blocks=tuple(one for one in blocks if not one.is_empty),

@@ -8,8 +8,8 @@ from clusterctl.documents.accept import AcceptPlan, PlannedRow, RowStatus
 from clusterctl.report.line import Tone
 from clusterctl.report.text.folding import Kinds, named
 from clusterctl.report.view import Block, Item, View
+from clusterctl.results import words
 from clusterctl.text.grouping import grouped
-from clusterctl.views import words
 
 
 def view(found: AcceptPlan) -> View:

@@ -30,9 +30,11 @@ from clusterctl.report.scale import duration
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.table import size
 from clusterctl.report.view import Block, Case, CaseEnd, Item, Metric, Suite, Tile, View
+from clusterctl.results import words
 from clusterctl.results.record import Record, figure_of
 from clusterctl.text.wording import counted
-from clusterctl.views import bench_page, bench_sentence, bench_table, versions, words
+from clusterctl.views import bench_page, bench_sentence, bench_table, versions
+from clusterctl.views.tones import OF_WORDS
 from clusterctl.workloads.device.sensors import NO_GPU
 
 COLUMNS = (
@@ -94,7 +96,7 @@ def view(record: Record, *, for_page: bool = False) -> View:
         run=summary.run,
         began=summary.started_at.replace("T", " ").replace("Z", " UTC"),
         word=words.with_finer(word, finer),
-        tone=words.TONES[word],
+        tone=OF_WORDS[word],
         sentence=bench_sentence.sentence(record),
         tiles=tuple(_variant_tiles(result.variants) if several else _tiles(result)),
         failures=result.proof.failures or (),

@@ -20,12 +20,12 @@ from clusterctl.documents.proof import Proof
 from clusterctl.report.scale import duration
 from clusterctl.report.text.failures import in_a_sentence
 from clusterctl.report.text.table import size
+from clusterctl.results import words
 from clusterctl.results.noise import MOST_REPEATS
 from clusterctl.results.record import Record
+from clusterctl.results.words import Word
 from clusterctl.text.typed_inventory import filled
 from clusterctl.text.wording import counted, some
-from clusterctl.views import words
-from clusterctl.views.words import Word
 
 _FULL = 0.9
 """From this efficiency on, no reason for the rest is given."""

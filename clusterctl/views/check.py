@@ -29,10 +29,12 @@ from clusterctl.report.view import (
     Tile,
     View,
 )
+from clusterctl.results import words
 from clusterctl.text.grouping import grouped
 from clusterctl.text.wording import counted, some
-from clusterctl.views import verdict_matrix, words
+from clusterctl.views import verdict_matrix
 from clusterctl.views.next_step import ready_line
+from clusterctl.views.tones import OF_WORDS
 
 if TYPE_CHECKING:
     from clusterctl.requirements.base import Decision
@@ -134,7 +136,7 @@ def view(
         title=f"Fleet check \u00b7 {counted(total, 'node')}",
         began=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(checked_at_s)),
         word=words.with_finer(word, finer),
-        tone=words.TONES[word],
+        tone=OF_WORDS[word],
         sentence=f"{_checked(found)}: {sentence(found)}",
         tiles=tuple(_tiles(found)) if for_page else (),
         blocks=tuple(one for one in blocks if not one.is_empty),

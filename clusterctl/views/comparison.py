@@ -10,10 +10,12 @@ from clusterctl.report.figures import Chart
 from clusterctl.report.line import Tone
 from clusterctl.report.text.table import noise_share, size
 from clusterctl.report.view import TONES, Block, Cell, Head, Table, View
+from clusterctl.results import words
 from clusterctl.results.comparison import Comparison, Figure
 from clusterctl.results.noise import FLOOR
 from clusterctl.results.record import Record
-from clusterctl.views import bench_sentence, bounds, charts, heat_map, words
+from clusterctl.views import bench_sentence, bounds, charts, heat_map
+from clusterctl.views.tones import OF_WORDS
 
 
 def view(found: Comparison, records: Sequence[Record]) -> View:
@@ -75,7 +77,7 @@ def _runs(found: Comparison, records: Sequence[Record]) -> Table:
     rows = tuple(
         (
             Cell(f"{name} (variant {variant})" if variant else name),
-            Cell(words.with_finer(word, finer), words.TONES[word]),
+            Cell(words.with_finer(word, finer), OF_WORDS[word]),
             Cell(run.started_at.replace("T", " ").replace("Z", "")),
             *(Cell("-" if one is None else str(one)) for one in (run.run, run.np, run.nodes, repeats)),
             Cell(run.hardware or "-", shade="long"),

@@ -17,10 +17,12 @@ from clusterctl.documents.locate import (
 from clusterctl.inventory import nodeset
 from clusterctl.report.line import Tone
 from clusterctl.report.view import Block, Cell, Head, Item, Table, Tile, View
+from clusterctl.results import words
 from clusterctl.text.grouping import grouped
 from clusterctl.text.wording import counted, some
-from clusterctl.views import locate_cause, locate_sentence, pair_matrix, words
+from clusterctl.views import locate_cause, locate_sentence, pair_matrix
 from clusterctl.views.pair_matrix import speed
+from clusterctl.views.tones import OF_WORDS
 
 _MOST_PAIRS = 4
 _PAIRS = (
@@ -62,7 +64,7 @@ def view(found: Locate, history: Sequence[str] = ()) -> View:
         run=found.run,
         began=began.strftime("%Y-%m-%d %H:%M UTC") if began is not None else "",
         word=words.with_finer(word, finer),
-        tone=words.TONES[word],
+        tone=OF_WORDS[word],
         sentence=locate_sentence.sentence(found),
         tiles=tuple(_tiles(found)),
         failures=found.failures,
@@ -265,11 +267,11 @@ def _alone(one: SuspectAlone, found: Locate) -> Item:
     what = locate_sentence.MEASURES.get(one.measure, one.measure)
     if one.status is SuspectStatus.CLEARED:
         said = f"{who}: cleared: {what} was slow at first, and not in {one.windows} windows"
-        return Item(words.TONES[words.OF_SUSPECTS[one.status]], said)
+        return Item(OF_WORDS[words.OF_SUSPECTS[one.status]], said)
     how = "slow" if one.status is SuspectStatus.NAMED else "undecided, may be slow"
     said = f"{who}: {how} alone: {what} {_loss(one.ratio)} than its peers (chance {one.chance:.1g})"
     why = locate_cause.of_alone(one, found) if one.status is SuspectStatus.NAMED else ()
-    return Item(words.TONES[words.OF_SUSPECTS[one.status]], said, tuple(why))
+    return Item(OF_WORDS[words.OF_SUSPECTS[one.status]], said, tuple(why))
 
 
 def _pairs(one: Suspect, found: Locate, rails: int) -> Item:
@@ -277,16 +279,16 @@ def _pairs(one: Suspect, found: Locate, rails: int) -> Item:
     who = f"{one.nodes[0]}{rail}" if len(one.nodes) == 1 else f"link {one.nodes[0]} - {one.nodes[1]}{rail}"
     if one.status is SuspectStatus.CLEARED:
         said = f"{who}: cleared: low in {one.low_with} of {one.partners} rounds, well in confirmation"
-        return Item(words.TONES[words.OF_SUSPECTS[one.status]], said)
+        return Item(OF_WORDS[words.OF_SUSPECTS[one.status]], said)
     seen = f"low in {one.low_with} of {one.partners} rounds" if len(one.nodes) == 1 else "low each time"
     how = "slow" if one.status is SuspectStatus.NAMED else "undecided, may be slow"
     said = f"{who}: {how}: {_loss(one.ratio)} than pairs beside it, {seen} and in {one.confirmations} confirmations"
     said += f" (chance {one.chance:.1g})"
     if one.status is SuspectStatus.NAMED:
         return Item(
-            words.TONES[words.OF_SUSPECTS[one.status]], said, tuple(locate_cause.of_pairs(one, found, rails))
+            OF_WORDS[words.OF_SUSPECTS[one.status]], said, tuple(locate_cause.of_pairs(one, found, rails))
         )
-    return Item(words.TONES[words.OF_SUSPECTS[one.status]], said, tuple(locate_cause.of_unlike(one, found)))
+    return Item(OF_WORDS[words.OF_SUSPECTS[one.status]], said, tuple(locate_cause.of_unlike(one, found)))
 
 
 def _others(found: Locate) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from clusterctl.documents.locate import Locate, LocateStatus, Suspect, SuspectStatus
 from clusterctl.inventory import nodeset
 from clusterctl.report.text.failures import in_a_sentence
+from clusterctl.results import words
 from clusterctl.text.grouping import grouped
 from clusterctl.text.wording import counted, some
-from clusterctl.views import locate_cause, words
+from clusterctl.views import locate_cause
 from clusterctl.views.pair_matrix import speed
 
 _MOST_NAMED = 3

@@ -5,7 +5,8 @@ from __future__ import annotations
 from clusterctl.documents.launch import Preflight, RungStatus
 from clusterctl.report.text.failures import fault_messages, in_a_sentence
 from clusterctl.report.view import Block, Cell, Head, Table, View
-from clusterctl.views import words
+from clusterctl.results import words
+from clusterctl.views.tones import OF_WORDS
 
 
 def view(found: Preflight) -> View:
@@ -13,7 +14,7 @@ def view(found: Preflight) -> View:
     rows = tuple(
         (
             Cell(one.name),
-            Cell(words.with_finer(word, words.FINER_OF_RUNGS.get(one.status, "")), words.TONES[word]),
+            Cell(words.with_finer(word, words.FINER_OF_RUNGS.get(one.status, "")), OF_WORDS[word]),
             # The sentence above has the reason.
             Cell("" if one.status is RungStatus.FAILED else one.detail),
         )

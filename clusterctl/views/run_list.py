@@ -6,18 +6,11 @@ import functools
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from clusterctl.documents.runs import ListedRun, RunOutcome
+from clusterctl.documents.runs import ListedRun
 from clusterctl.inventory import nodeset
-from clusterctl.report.line import Tone
 from clusterctl.report.view import Block, Cell, Head, Table, View
-from clusterctl.run_ids import BENCHMARKS
-
-_TONES = {
-    **dict.fromkeys(("ok", "changed"), Tone.GOOD),
-    **dict.fromkeys(("failed", "unmet", "below-baseline", "below-threshold"), Tone.BAD),
-    **dict.fromkeys(("planned", "up", "down"), Tone.PLAIN),
-}
-"""The tones of outcomes; others are open."""
+from clusterctl.results import words
+from clusterctl.views.tones import OF_WORDS
 
 
 def view(runs: Sequence[ListedRun], now: datetime | None = None) -> View:
@@ -25,7 +18,7 @@ def view(runs: Sequence[ListedRun], now: datetime | None = None) -> View:
     present = now or datetime.now(timezone.utc)
     rows, notes = [], []
     for one in runs:
-        outcome = Cell(said(one), _tone(one))
+        outcome = Cell(said(one), OF_WORDS[words.of_run(one)[0]])
         nodes, label = named(one.nodes), one.label or ""
         began = map(Cell, (one.run, one.verb, age(one.started_at, present)))
         rows.append((*began, outcome, Cell(nodes), Cell(label)))
@@ -35,19 +28,12 @@ def view(runs: Sequence[ListedRun], now: datetime | None = None) -> View:
     return View("", (Block("", tables=(Table(heads, tuple(rows), notes=tuple(notes)),)),))
 
 
-def _tone(one: ListedRun) -> Tone:
-    """Return the tone of an outcome; a measurement that ended is not a verdict on what it measured."""
-    if one.verb in BENCHMARKS and one.outcome is RunOutcome.OK:
-        return Tone.PLAIN
-    return _TONES.get(one.outcome.value, Tone.OPEN)
-
-
 def said(one: ListedRun) -> str:
-    """Return the outcome of a run, with its detail."""
-    word = one.outcome.value
-    if one.outcome is RunOutcome.UNMET and one.detail:
-        return one.detail  # which may be "5 unreachable" alone
-    return (one.detail if word in one.detail else f"{word}: {one.detail}") if one.detail else word
+    """Return the word for a run, with the finer word or the detail that has it."""
+    word, finer = words.of_run(one)
+    if one.detail in ("", finer):
+        return words.with_finer(word, finer)
+    return f"{words.with_finer(word, '' if finer in one.detail else finer)}: {one.detail}"
 
 
 @functools.lru_cache(maxsize=64)  # most runs of a list have the same nodes

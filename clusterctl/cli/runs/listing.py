@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clusterctl.cli import console, next_command, report_files
+from clusterctl.cli import console, named_inventory, next_command, report_files
 from clusterctl.cli import options as cli
 from clusterctl.errors import UsageError
 from clusterctl.text.closest import did_you_mean
@@ -42,7 +42,11 @@ class Filters:
     ] = None
     status: Annotated[
         str | None,
-        typer.Option("--status", metavar="STATUS", help="Only runs with this outcome: ok, failed, ..."),
+        typer.Option(
+            "--status",
+            metavar="STATUS",
+            help="Only runs with this outcome: bad, measured, failed, ...",
+        ),
     ] = None
     since: Annotated[
         str | None,
@@ -59,26 +63,33 @@ class Filters:
         """
         from clusterctl.cli import times
         from clusterctl.documents.runs import RunOutcome
+        from clusterctl.results.words import Word
 
-        known = [one.value for one in RunOutcome]
+        known = list(dict.fromkeys(one.value for one in (*Word, *RunOutcome)))
         if self.status is not None and self.status not in known:
             raise UsageError(f"unknown status {self.status!r}", hint=did_you_mean(self.status, known))
         moment = times.since(self.since) if self.since is not None else ""
         return [one for one in chosen(verbs, runs, stage) if not moment or began(one) >= moment]
 
     def fits(self, one: ListedRun) -> bool:
-        """Return whether a run has the benchmark, the library and the outcome."""
+        """Return whether a run has the benchmark, the library, and the word or outcome."""
         libraries = (one.library or "").split(", ")
         return (
             self.benchmark in (None, one.benchmark)
             and (self.library is None or self.library in libraries)
-            and self.status in (None, one.outcome.value)
+            and (self.status is None or self.status in (one.outcome.value, _word(one)))
         )
 
     @property
     def look_inside(self) -> bool:
         """Return whether a filter needs more of a run than its id."""
         return not (self.benchmark is self.library is self.status is None)
+
+
+def _word(one: ListedRun) -> str:
+    from clusterctl.results import words
+
+    return words.of_run(one)[0].value
 
 
 def chosen(verbs: list[str] | None, runs: Path | None, stage: str | None = None) -> list[str]:
@@ -164,13 +175,13 @@ def show(
     if html is not None:
         from clusterctl.report.html import of_view
 
-        with read_as_stored(entry.run, folder.path):
+        with read_as_stored(entry.run, folder.path), named_inventory.of_run(folder):
             page = of_view.render(shown_run.page(entry.verb, folder.path, result))
         report_files.write(html, page)
     if as_json:
         console.emit_json(ShownRun(run=entry, result=result, undone_by=undone).document())
     else:
-        with read_as_stored(entry.run, folder.path):
+        with read_as_stored(entry.run, folder.path), named_inventory.of_run(folder):
             more = (
                 [] if result is None else shown_run.summary(entry.verb, folder.path, result, console.width())
             )

@@ -188,6 +188,21 @@ def test_a_run_is_explained_by_a_part_of_its_id(
     assert "cannot read 0a: No such file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [("sites/my fleet.yaml", " 'sites/my fleet.yaml'"), ("inventory.yaml", ""), (None, "")],
+)
+def test_the_check_of_a_run_names_its_inventory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str | None, said: str
+) -> None:
+    run = tmp_path / "20261101T000000Z-bench-0a01"
+    (run / "logs").mkdir(parents=True)
+    (run / "logs" / "rank-0.log").write_text(ERROR)
+    (run / "inventory.json").write_text(json.dumps({"source": source, "nodes": []}))
+    assert cli.main(["explain", str(run)]) == 0
+    assert f"clusterctl check{said} --only memlock" in capsys.readouterr().out
+
+
 def test_a_run_that_failed_shows_its_own_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,7 +63,7 @@ def outcomes(capsys, *words: str) -> dict[str, tuple[str, str]]:
 def test_a_check_that_reached_no_node_is_not_listed_as_unmet(root, capsys):
     made(root, "20261101T000000Z-check-0001", report=check(met=0, unreachable=5))
     assert cli.main(["runs", "list"]) == 0
-    assert "  5 unreachable  gpu[01-04] (4)" in capsys.readouterr().out
+    assert "  down: 5 unreachable  gpu[01-04] (4)" in capsys.readouterr().out
 
 
 def test_every_outcome_is_read_from_the_documents_of_its_command(root, capsys):

@@ -52,7 +52,7 @@ def test_filters_choose_runs_by_what_they_measured(runs, capsys):
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--status", "bad"), ("--since", "yesterday"), ("--newest", "0")]
+    ("option", "value"), [("--status", "wrong"), ("--since", "yesterday"), ("--newest", "0")]
 )
 def test_a_filter_that_means_nothing_is_refused(runs, capsys, option, value):
     code, out, err = call(capsys, "list", option, value)

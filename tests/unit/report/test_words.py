@@ -20,9 +20,11 @@ from clusterctl.report.check_document import document_of
 from clusterctl.report.html import of_view
 from clusterctl.report.line import Tone
 from clusterctl.requirements.base import Decision
+from clusterctl.results import words
+from clusterctl.results.words import Word
 from clusterctl.transport.base import Failure, FailureKind, HostMap
-from clusterctl.views import check, run_list, words
-from clusterctl.views.words import Word
+from clusterctl.views import check, run_list
+from clusterctl.views.tones import OF_WORDS
 
 MET = Decision("memlock", VerdictStatus.MET, "unlimited")
 UNMET = Decision("acs", VerdictStatus.UNMET, "redirects")
@@ -39,7 +41,7 @@ DOWN = Failure(FailureKind.REFUSED, "n2 refused the connection")
         (RungStatus, words.OF_RUNGS),
         (AcceptStatus, words._OF_ACCEPTS),
         (set(BenchStatus) - {BenchStatus.OK}, words._OF_BENCHES),
-        (Word, words.TONES),
+        (Word, OF_WORDS),
     ],
 )
 def test_each_status_has_a_word_and_each_word_a_tone(statuses: type[Enum], found: dict[Enum, Word]) -> None:
@@ -100,17 +102,54 @@ def test_locate_that_is_inconclusive_fails_no_node_of_accept() -> None:
 )
 def test_the_sign_on_top_of_a_page_fits_its_word(word: Word, sign: str) -> None:
     page = of_view.render(
-        replace(check.view(document_of(HostMap({"n1": (MET,)}))), word=word.value, tone=words.TONES[word])
+        replace(check.view(document_of(HostMap({"n1": (MET,)}))), word=word.value, tone=OF_WORDS[word])
     )
     assert f"{sign} {word.value}</span>" in page
 
 
-def test_a_list_of_runs_shows_no_measurement_in_the_colour_of_good() -> None:
-    """A green "ok" above a scaling efficiency of 24 % would be read as a verdict."""
-    listed = ListedRun(
-        run="20260101T000000Z-bench-0001", verb="bench", started_at=None, nodes=("n1",), outcome=RunOutcome.OK,
-        detail="0.24 of linear", label=None, folder="runs/x",
+def listed(outcome: RunOutcome, detail: str = "", verdict: str | None = None) -> ListedRun:
+    return ListedRun(
+        run="20260101T000000Z-bench-0001", verb="bench", started_at=None, nodes=("n1",), outcome=outcome,
+        detail=detail, verdict=verdict, label=None, folder="runs/x",
     )  # fmt: skip
-    for verb, tone in (("bench", Tone.PLAIN), ("launch", Tone.PLAIN), ("check", Tone.GOOD)):
-        (row,) = run_list.view([listed.model_copy(update={"verb": verb})]).blocks[0].tables[0].rows
-        assert row[3].tone is tone
+
+
+@pytest.mark.parametrize(
+    ("run", "said", "tone"),
+    [
+        # A green "ok" above a scaling efficiency of 24 % would be read as a verdict.
+        (
+            listed(RunOutcome.OK, "resnet50 on 4 ranks", "measured"),
+            "measured: resnet50 on 4 ranks",
+            Tone.FAINT,
+        ),
+        (
+            listed(RunOutcome.OK, "all_reduce", "good (as expected)"),
+            "good (as expected): all_reduce",
+            Tone.GOOD,
+        ),
+        (listed(RunOutcome.OK, "all_reduce", "bad (slow)"), "bad (slow): all_reduce", Tone.BAD),
+        (listed(RunOutcome.OK), "good", Tone.GOOD),
+        (listed(RunOutcome.CHANGED, "22 changed"), "good: 22 changed", Tone.GOOD),
+        (listed(RunOutcome.PLANNED, "3 planned"), "not measured: 3 planned", Tone.OPEN),
+        (listed(RunOutcome.FAILED, "no route to n1"), "bad (failed): no route to n1", Tone.BAD),
+        (listed(RunOutcome.UNMET, "2 unmet, 5 unreachable"), "bad: 2 unmet, 5 unreachable", Tone.BAD),
+        (listed(RunOutcome.UNMET, "3 unknown"), "unsure: 3 unknown", Tone.OPEN),
+        (listed(RunOutcome.UNMET, "5 unreachable"), "down: 5 unreachable", Tone.BAD),
+        (listed(RunOutcome.RUNNING), "busy (running)", Tone.OPEN),
+        (listed(RunOutcome.INTERRUPTED), "not measured (interrupted)", Tone.OPEN),
+        (listed(RunOutcome.DOWN), "good (removed)", Tone.GOOD),
+        (
+            listed(RunOutcome.NAMED, "inconclusive", "unsure (inconclusive)"),
+            "unsure (inconclusive)",
+            Tone.OPEN,
+        ),
+    ],
+)
+def test_a_list_of_runs_has_the_words_of_their_pages(run: ListedRun, said: str, tone: Tone) -> None:
+    (row,) = run_list.view([run]).blocks[0].tables[0].rows
+    assert (row[3].text, row[3].tone) == (said, tone)
+
+
+def test_every_outcome_of_a_run_has_a_word() -> None:
+    assert {words.of_run(listed(one))[0] for one in RunOutcome} <= set(Word)

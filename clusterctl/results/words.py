@@ -16,9 +16,9 @@ from clusterctl.documents.kinds import ComparisonWord, Effect, VerdictStatus
 from clusterctl.documents.launch import RungStatus
 from clusterctl.documents.locate import Locate, LocateStatus, SuspectStatus
 from clusterctl.documents.measured_runs import StoredRun
+from clusterctl.documents.runs import ListedRun, RunOutcome
 from clusterctl.documents.words import StrictFailure
 from clusterctl.inventory import nodeset
-from clusterctl.report.line import Tone
 from clusterctl.text.grouping import grouped
 from clusterctl.text.wording import counted
 from clusterctl.workloads.shared_gpu import TIME_SLICES
@@ -44,17 +44,6 @@ class Word(str, Enum):
     MEASURED = "measured"
 
 
-TONES: Mapping[Word, Tone] = MappingProxyType(
-    {
-        Word.GOOD: Tone.GOOD,
-        Word.BAD: Tone.BAD,
-        Word.UNSURE: Tone.OPEN,
-        Word.NOT_MEASURED: Tone.OPEN,
-        Word.BUSY: Tone.OPEN,
-        Word.DOWN: Tone.BAD,
-        Word.MEASURED: Tone.FAINT,
-    }
-)
 OF_VERDICTS: Mapping[VerdictStatus, Word] = MappingProxyType(
     {
         VerdictStatus.MET: Word.GOOD,
@@ -102,6 +91,26 @@ _OF_BENCHES = {
     BenchStatus.NOT_JUDGED: Word.UNSURE,
     BenchStatus.DOUBTFUL: Word.UNSURE,
 }
+_OF_RUNS: Mapping[RunOutcome, tuple[Word, str]] = MappingProxyType(
+    {
+        RunOutcome.RUNNING: (Word.BUSY, "running"),
+        RunOutcome.INTERRUPTED: (Word.NOT_MEASURED, "interrupted"),
+        RunOutcome.OK: (Word.GOOD, ""),
+        RunOutcome.FAILED: (Word.BAD, "failed"),
+        RunOutcome.UNMET: (Word.BAD, "unmet"),
+        RunOutcome.PLANNED: (Word.NOT_MEASURED, "planned"),
+        RunOutcome.CHANGED: (Word.GOOD, "changed"),
+        RunOutcome.NAMED: (Word.BAD, "slow"),
+        RunOutcome.UNFINISHED: (Word.UNSURE, "unfinished"),
+        RunOutcome.BELOW_BASELINE: (Word.BAD, "below baseline"),
+        RunOutcome.BELOW_THRESHOLD: (Word.BAD, "below threshold"),
+        RunOutcome.NOT_JUDGED: (Word.UNSURE, "not judged"),
+        RunOutcome.DOUBTFUL: (Word.UNSURE, "doubtful"),
+        RunOutcome.UP: (Word.GOOD, "up"),
+        RunOutcome.DOWN: (Word.GOOD, "removed"),
+        RunOutcome.UNREADABLE: (Word.UNSURE, "unreadable"),
+    }
+)
 TURNS = "time slices"
 _OF_EXPECTED = {"fine": Word.GOOD, "warn": Word.UNSURE, "slow": Word.BAD, "impossible": Word.UNSURE}
 _SLOWER = {"warn": "lower than expected", "slow": "slow", "impossible": "not possible"}
@@ -190,3 +199,14 @@ def where(run: StoredRun) -> str:
     if run.np is None:
         return "no rank started"
     return f"{counted(run.np, 'rank')} on {counted(run.nodes or 0, 'node')}"
+
+
+def of_run(found: ListedRun) -> tuple[Word, str]:
+    """Return the word and the finer word for a run in a list."""
+    if found.verdict is not None:
+        word, _, finer = found.verdict.partition(" (")
+        return Word(word), finer.rstrip(")")
+    if found.outcome is RunOutcome.UNMET and "unmet" not in found.detail:
+        # Nodes that were not reached, or requirements that are unknown.
+        return (Word.DOWN, "") if "unreachable" in found.detail else (Word.UNSURE, "")
+    return _OF_RUNS[found.outcome]
