@@ -378,17 +378,66 @@ void a_peer_that_ended_is_named() {
   EXPECT(contains(text, kPeer) && contains(text, "the peer is gone"), text);
 }
 
+// The text with which a link ends that only waits for data; empty if that takes too long.
+std::string end_of_wait(ccore::Link* link, int64_t patience_ms = 20000) {
+  const ccore::Deadline deadline = ccore::Deadline::in_ms(patience_ms);
+  return thrown([&] {
+    while (!deadline.passed()) {
+      link->peek(1);
+      ccore::relax();
+    }
+  });
+}
+
 // Nothing completes on a device that failed; its event ends the wait.
 void a_device_that_failed_is_named() {
   LinkPair pair;
   VerbsFaults faults;
   faults.device_fatal = true;
   const Faulty faulty(faults);
-  const ccore::Deadline deadline = ccore::Deadline::in_ms(10000);
-  const std::string text = thrown([&] {
-    while (!deadline.passed()) pair.one->peek(1);
-  });
+  const std::string text = end_of_wait(pair.one.get());
   EXPECT(contains(text, "the device failed, after the event 'local catastrophic error of rxe0'"), text);
+}
+
+// A rank that has no write under way asks the device once a second whether its peer still answers.
+void a_rank_that_waits_finds_a_dead_path() {
+  for (const int queue_pairs : {1, 4}) {
+    LinkPair pair(device(queue_pairs), device(queue_pairs));
+    const std::string early = end_of_wait(pair.other.get(), 1200);
+    EXPECT(early.empty(), "it waits while its peer answers: ", early);
+    VerbsFaults faults;
+    faults.dropped = true;
+    const Faulty faulty(faults);
+    const std::string text = end_of_wait(pair.other.get());
+    EXPECT(contains(text, kOwn + " lost the RDMA connection to " + kPeer) && contains(text, "retry counter exceeded"),
+           text);
+  }
+}
+
+void wait_until_events_are_read() {
+  const ccore::Deadline deadline = ccore::Deadline::in_ms(10000);
+  while (control().events_open() > 0 && !deadline.passed()) ccore::relax();
+}
+
+// A port that comes back in time ends nothing, and one that stays down is named without any write.
+void a_port_that_stays_down_is_named() {
+  ccore::RdmaWish wish;
+  wish.port_patience_ms = 300;
+  LinkPair pair(open_device(wish), open_device(wish));
+  VerbsFaults faults;
+  faults.port_down = true;
+  {
+    const Faulty faulty(faults);
+    wait_until_events_are_read();
+  }
+  wait_until_events_are_read();
+  const std::string early = end_of_wait(pair.other.get(), 500);
+  EXPECT(early.empty(), "the port came back: ", early);
+  const Faulty faulty(faults);
+  const std::string text = end_of_wait(pair.other.get());
+  EXPECT(contains(text, kOwn + " lost the RDMA connection to " + kPeer) &&
+             contains(text, ": the port has been down for ") && contains(text, " s, after the event 'port error of rxe0'"),
+         text);
 }
 
 // By LID in one subnet; from one to another by GID as well. The stand-in checks the address as a switch would.
@@ -403,7 +452,6 @@ void infiniband_is_addressed() {
   }
 }
 
-// A port accepts no packet that is larger than its own limit.
 // The two ports are where the sysfs of tests/facts/cases/rdma/two-ndr-infiniband.txt has them; the GPUs are added.
 void the_port_nearest_to_the_gpu_is_taken() {
   Sysfs sysfs;
@@ -431,6 +479,7 @@ void the_port_nearest_to_the_gpu_is_taken() {
   }
 }
 
+// A port accepts no packet that is larger than its own limit.
 void the_smaller_packets_count() {
   VerbsFaults faults;
   faults.mtu = 3;
@@ -555,8 +604,7 @@ void a_lost_port_is_named() {
       VerbsFaults faults;
       faults.port_down = true;
       control().set(&faults);
-      const ccore::Deadline deadline = ccore::Deadline::in_ms(10000);
-      while (control().events_open() > 0 && !deadline.passed()) ccore::relax();
+      wait_until_events_are_read();
     }
     meeting.wait();
     std::vector<float> data(100000);
@@ -567,6 +615,31 @@ void a_lost_port_is_named() {
            text);
   });
   control().set(nullptr);
+}
+
+// A timeout that ends before the connection is given up names the event too.
+void a_timeout_names_the_event() {
+  const Environment demanded("rdma");
+  Meeting meeting(2);
+  run_ranks(2, layout_named("tcp"), [&](int rank, cc_comm* comm) {
+    sum(rank, 2, comm, "rdma");
+    meeting.wait();
+    if (rank == 0) {
+      VerbsFaults faults;
+      faults.port_down = true;
+      control().set(&faults);
+      wait_until_events_are_read();
+      cc_op_options options{sizeof options, 300, 0, 0, nullptr};
+      float data = 0;
+      const cc_result result = cc_recv(&data, 1, CC_FLOAT32, 1, comm, &options);
+      const std::string text = last_error(comm);
+      EXPECT(result == CC_ERROR_TIMEOUT && contains(text, "it waits for data from rank 1") &&
+                 contains(text, "after the event 'port error of rxe0'"),
+             text);
+      control().set(nullptr);
+    }
+    meeting.wait();
+  });
 }
 
 }  // namespace
@@ -581,6 +654,8 @@ void rdma() {
   a_registration_may_fail();
   a_peer_that_ended_is_named();
   a_device_that_failed_is_named();
+  a_rank_that_waits_finds_a_dead_path();
+  a_port_that_stays_down_is_named();
   infiniband_is_addressed();
   the_port_nearest_to_the_gpu_is_taken();
   the_smaller_packets_count();
@@ -596,6 +671,7 @@ void rdma() {
   ranks_fall_back();
   registered_memory_is_not_copied();
   a_lost_port_is_named();
+  a_timeout_names_the_event();
   EXPECT(control().registered() == 0 && control().queue_pairs() == 0, "something is left");
   EXPECT(control().receives_missed() == 0, "a write found no receive");
   unsetenv("CCORE_IBVERBS_LIBRARY");

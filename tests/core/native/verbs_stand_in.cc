@@ -126,7 +126,7 @@ int carry_out(Pair* from, const ibv::SendWr& work) {
   if (faults.fail_send > 0 && --faults.fail_send == 0) return faults.status;
   if (faults.device_fatal) return kNever;
   const int unanswered = from->retries == 7 ? kNever : static_cast<int>(ibv::kWcRetriesExceeded);
-  if (faults.port_down) return unanswered;
+  if (faults.port_down || faults.dropped) return unanswered;
   const auto found = pairs.find(from->peer);
   if (found == pairs.end()) return unanswered;
   Pair* to = found->second;
@@ -268,6 +268,7 @@ void set_faults(const test::VerbsFaults* wanted) {
     report(ibv::kEventPortError);
     report(kEventGidChange);  // as Linux does
   }
+  if (!faults.port_down && before.port_down) report(ibv::kEventPortActive);
   if (faults.device_fatal && !before.device_fatal) report(ibv::kEventDeviceFatal);
 }
 
@@ -490,6 +491,7 @@ EXPORTED const char* ibv_wc_status_str(int status) {
 EXPORTED const char* ibv_event_type_str(int event) {
   return event == ibv::kEventPortError     ? "port error"
          : event == ibv::kEventDeviceFatal ? "local catastrophic error"
+         : event == ibv::kEventPortActive  ? "port active"
          : event == kEventGidChange        ? "GID table change"
                                            : "event";
 }

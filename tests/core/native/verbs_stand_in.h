@@ -13,6 +13,7 @@ struct VerbsFaults {
   bool iwarp = false;
   bool no_device = false;
   bool port_down = false;     // writes end with retries exceeded, after an event
+  bool dropped = false;       // writes end with retries exceeded, without an event
   bool device_fatal = false;  // no write ends, after an event
   bool infiniband = false;    // ports have a LID
   bool two_devices = false;   // mlx5_0 and mlx5_10 instead of rxe0

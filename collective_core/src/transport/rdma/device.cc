@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/env.h"
 #include "common/error.h"
 #include "common/log.h"
@@ -164,6 +165,7 @@ void RdmaDevice::take_port(uint8_t port, const RdmaWish& wish, const Address& ow
   if (attributes_.state != ibv::kPortActive) throw Error(CC_ERROR_SYSTEM, where + " is not active");
   traffic_class_ = static_cast<uint8_t>(wish.traffic_class);
   queue_pairs_ = static_cast<uint32_t>(wish.queue_pairs);
+  port_patience_ms_ = wish.port_patience_ms;
   bool found = false;
   for (int index = 0; index < std::min({attributes_.gid_tbl_len, kMostGids, 256}); ++index) {
     if (wish.gid_index >= 0 && index != wish.gid_index) continue;
@@ -235,6 +237,10 @@ void RdmaDevice::watch() {
       }
     }
     if (event.event_type == ibv::kEventDeviceFatal) dead_.store(true, std::memory_order_release);
+    if (of_port && ours) {
+      const bool down = event.event_type == ibv::kEventPortError;
+      down_since_ns_.store(down ? now_ns() : 0, std::memory_order_release);
+    }
     verbs_->ack_async_event(&event);
   }
 }
@@ -276,6 +282,13 @@ RegisteredSource::~RegisteredSource() {
 
 std::string RdmaDevice::text() const {
   return format("%s port %d, GID %d (%s)", name_.c_str(), port_, gid_index_, text_of_gid(gid_).c_str());
+}
+
+std::string RdmaDevice::obstacle() const {
+  if (dead_.load(std::memory_order_acquire)) return "the device failed";
+  const int64_t since_ns = down_since_ns_.load(std::memory_order_acquire);
+  if (since_ns == 0 || now_ns() - since_ns < int64_t{port_patience_ms_} * 1000000) return "";
+  return format("the port has been down for %.1f s", static_cast<double>(now_ns() - since_ns) / 1e9);
 }
 
 std::string RdmaDevice::news() const {

@@ -22,6 +22,7 @@ struct RdmaWish {
   int gid_index = -1;
   int traffic_class = 106;  // of RoCE packets: DSCP 26, and ECN-capable
   int queue_pairs = 1;      // per peer; the smaller number of both ends counts
+  int port_patience_ms = 8000;  // for a port that is down: what an unanswered write takes to fail, see queue_pair.cc
 };
 RdmaWish rdma_wish_from_env();
 
@@ -51,8 +52,8 @@ class RdmaDevice {
   std::string text() const;
   // What the device has reported since it was opened, such as the loss of its port: ", after ...". Else empty.
   std::string news() const;
-  // Whether it reported an event after which nothing moves any more.
-  bool dead() const { return dead_.load(std::memory_order_acquire); }
+  // Why nothing moves any more: it failed, or its port has been down for too long. Else empty.
+  std::string obstacle() const;
 
   // Makes memory of this process known to the device, at most for writes of others (remote) into it. Throws
   // CC_ERROR_SYSTEM with the limit that may be the cause.
@@ -92,7 +93,9 @@ class RdmaDevice {
   std::vector<const ibv::Mr*> sources_;
   UniqueFd stop_;
   std::thread watcher_;
+  int port_patience_ms_ = 0;
   std::atomic<bool> dead_{false};
+  std::atomic<int64_t> down_since_ns_{0};  // 0: its port is not down
   mutable std::mutex mutex_;
   std::string news_;
 };

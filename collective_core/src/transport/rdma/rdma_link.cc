@@ -28,6 +28,8 @@ constexpr uint32_t kSwitchBit = 1U << 30;
 constexpr uint32_t kNumber = kSwitchBit - 1;
 constexpr int kPollsUntilArmed = 32;
 constexpr int kCompletions = 16;
+// Of a link on which nothing completes, until it asks the device whether the peer still answers.
+constexpr int64_t kProbeMs = 1000;
 // For the last writes of a link that ends; a peer that is gone does not acknowledge them.
 constexpr int64_t kLingerMs = 1000;
 // A peer that sends little needs no more than the first.
@@ -218,13 +220,16 @@ void RdmaLink::post(size_t number, ibv::SendWr* work, bool signalled) {
 
 void RdmaLink::flush() {
   for (size_t number = 0; number < queues_.size(); ++number) {
-    if (queues_[number].signalled == queues_[number].posted) continue;
-    ibv::SendWr work{};
-    work.opcode = ibv::kWrite;
-    work.wr.rdma.remote_addr = peer_.credit_address;
-    work.wr.rdma.rkey = peer_.credit_rkey;
-    post(number, &work, true);
+    if (queues_[number].signalled < queues_[number].posted) post_nothing(number);
   }
+}
+
+void RdmaLink::post_nothing(size_t number) {
+  ibv::SendWr work{};
+  work.opcode = ibv::kWrite;
+  work.wr.rdma.remote_addr = peer_.credit_address;
+  work.wr.rdma.rkey = peer_.credit_rkey;
+  post(number, &work, true);
 }
 
 void RdmaLink::poll() {
@@ -242,7 +247,8 @@ void RdmaLink::poll() {
   const uint64_t posted_again = messages_arrived_ - std::min<uint64_t>(messages_arrived_, due);
   if (posted_again >= messages_told_ + kMessages / 4 || consumed_ - consumed_told_ >= in_->size() / 4) give_credit();
   grow_in();
-  if (broken_.empty() && device_->dead()) break_with("the device failed");
+  const std::string obstacle = broken_.empty() ? device_->obstacle() : "";
+  if (!obstacle.empty()) break_with(obstacle);
 }
 
 void RdmaLink::poll_once() {
@@ -251,7 +257,10 @@ void RdmaLink::poll_once() {
     const int count = completions_.poll(completions, kCompletions);
     if (count < 0) return break_with("its completion queue failed");
     for (int i = 0; i < count; ++i) take(completions[i]);
-    if (count > 0) polls_ = 0;
+    if (count > 0) {
+      polls_ = 0;
+      still_since_ns_ = 0;
+    }
     if (count < kCompletions) return;
   }
 }
@@ -420,8 +429,21 @@ void RdmaLink::nothing_moved() {
   if (++polls_ < kPollsUntilArmed) return;
   polls_ = 0;
   if (lending()) flush();
+  probe();
   completions_.arm();
   poll();  // what came before the queue was armed wakes no thread
+}
+
+// A rank that only waits for data has no write whose failure would report that the way to the peer is dead.
+void RdmaLink::probe() {
+  const int64_t now = now_ns();
+  if (still_since_ns_ == 0) still_since_ns_ = now;
+  if (now - still_since_ns_ < kProbeMs * 1000000) return;
+  still_since_ns_ = now;
+  for (size_t number = 0; number < queues_.size(); ++number) {
+    if (queues_[number].ended == queues_[number].posted) post_nothing(number);
+  }
+  flush();
 }
 
 void RdmaLink::break_with(const std::string& why) {

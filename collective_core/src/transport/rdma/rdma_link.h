@@ -76,6 +76,7 @@ class RdmaLink : public Link {
   void post(size_t queue, ibv::SendWr* work, bool signalled);
   // Posts writes of nothing whose completions say that all before them have ended.
   void flush();
+  void post_nothing(size_t queue);
   bool lending() const { return freed_ < lent_until_; }
   // Up to where the caller may change what it has offered.
   uint64_t takeable() const { return lending() ? std::max(freed_, lent_from_) : sent_; }
@@ -91,6 +92,7 @@ class RdmaLink : public Link {
   void switch_in();
   // Nothing moved: before a caller may sleep, the next completion must wake it.
   void nothing_moved();
+  void probe();
   void break_with(const std::string& why);
   [[noreturn]] void lost() const;
 
@@ -134,6 +136,7 @@ class RdmaLink : public Link {
 
   bool may_grow_ = true;
   int polls_ = 0;       // in a row that found nothing
+  int64_t still_since_ns_ = 0;  // since when nothing has completed while a caller waited; 0: something has
   std::string broken_;  // why nothing moves any more; empty while it may
 };
 
