@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -99,12 +100,23 @@ Communicator::~Communicator() {
   if (is_forked()) {
     // A forked copy has no monitor thread to stop, and its goodbye would be a lie.
     static_cast<void>(monitor_.release());
+    leave_rdma();
     return;
   }
   end_operations();
   turns_.wait_for_none();
   monitor_.reset();
   if (rank_ == 0) measuring_.save();
+}
+
+// Queue pairs and registrations are the parent's: to destroy them here would end its connections. Nor may this process
+// wait for the thread that watches the device, which the links keep.
+void Communicator::leave_rdma() {
+  if (!connections_.rdma_device) return;
+  for (std::unique_ptr<Link>& link : connections_.links) {
+    if (link && std::strcmp(link->name(), "rdma") == 0) static_cast<void>(link.release());
+  }
+  static_cast<void>(new Windows(std::move(windows_)));
 }
 
 bool Communicator::is_forked() const { return process_ != process_id(); }

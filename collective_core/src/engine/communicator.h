@@ -89,6 +89,7 @@ class Communicator {
   std::string transports() const;
 
  private:
+  void leave_rdma();
   void load_choices();
   CacheIdentity table_identity() const;
   void check_process() const;

@@ -1,5 +1,8 @@
 // The verbs transport over a stand-in for libibverbs: the link's contract, every kind of failure, and what is left.
 #include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -617,6 +620,45 @@ void a_lost_port_is_named() {
   control().set(nullptr);
 }
 
+// A child, such as one that loads data, ends its copy of the communicator and leaves the parent's connections alone.
+void a_child_leaves_the_connections_alone() {
+  const Environment demanded("rdma");
+  constexpr size_t kBytes = size_t{1} << 20;
+  Meeting meeting(2);
+  run_ranks(2, layout_named("tcp"), [&](int rank, cc_comm* comm) {
+    void* memory = nullptr;
+    cc_mem_handle handle = 0;
+    EXPECT(cc_mem_alloc(&memory, kBytes) == CC_SUCCESS, cc_last_error(nullptr));
+    EXPECT(cc_mem_register(comm, memory, kBytes, &handle, nullptr, nullptr) == CC_SUCCESS, last_error(comm));
+    sum(rank, 2, comm, "rdma");
+    meeting.wait();
+    std::string wrong;
+    if (rank == 0) {
+      if (control().fork_safe() != 1) wrong = "ibv_fork_init was not called before the first registration";
+      const pid_t child = fork();
+      if (child == 0) {
+        const int regions = control().registered();
+        const int pairs = control().queue_pairs();
+        const bool ended = cc_comm_destroy(comm) == CC_SUCCESS;
+        const bool alone = control().registered() == regions && control().queue_pairs() == pairs;
+        _exit(ended && alone && pairs == 2 ? 0 : 1);
+      }
+      const ccore::Deadline deadline = ccore::Deadline::in_ms(20000);
+      int status = 0;
+      pid_t ended = 0;
+      while ((ended = waitpid(child, &status, WNOHANG)) == 0 && !deadline.passed()) ccore::relax();
+      if (ended == 0) kill(child, SIGKILL);
+      if (ended == 0) wrong = "the child did not end";
+      if (ended != 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) wrong = "it changed what is its parent's";
+    }
+    meeting.wait();
+    EXPECT(wrong.empty(), wrong);
+    sum(rank, 2, comm, "rdma");
+    EXPECT(cc_mem_deregister(comm, handle, nullptr) == CC_SUCCESS, last_error(comm));
+    EXPECT(cc_mem_free(memory) == CC_SUCCESS, cc_last_error(nullptr));
+  });
+}
+
 // A timeout that ends before the connection is given up names the event too.
 void a_timeout_names_the_event() {
   const Environment demanded("rdma");
@@ -672,6 +714,7 @@ void rdma() {
   registered_memory_is_not_copied();
   a_lost_port_is_named();
   a_timeout_names_the_event();
+  a_child_leaves_the_connections_alone();
   EXPECT(control().registered() == 0 && control().queue_pairs() == 0, "something is left");
   EXPECT(control().receives_missed() == 0, "a write found no receive");
   unsetenv("CCORE_IBVERBS_LIBRARY");

@@ -83,6 +83,7 @@ long next_order = 0;
 long delayed_works = 0;  // of all queue pairs
 std::minstd_rand chance(34);
 int events_open = 0;
+bool fork_safe = false;
 
 constexpr int kEventGidChange = 18;
 
@@ -308,8 +309,16 @@ EXPORTED const test::VerbsControl stand_in_control = {set_faults,
                                                       [] { return taken(&most_pinned); },
                                                       [] { return taken(&from_sources); },
                                                       [] { return taken(&from_rings); },
-                                                      [] { return taken(&overtaken); }};
+                                                      [] { return taken(&overtaken); },
+                                                      [] { return counted([] { return fork_safe; }); }};
 
+// As rdma-core on kernels that do not copy pinned pages for a child: too late once something is registered.
+EXPORTED int ibv_fork_init() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (next_number > 1 && !fork_safe) return EINVAL;
+  fork_safe = true;
+  return 0;
+}
 EXPORTED ibv::Device** ibv_get_device_list(int* count) {
   const std::lock_guard<std::mutex> lock(mutex);
   *count = faults.no_device ? 0 : 1;

@@ -33,7 +33,8 @@ struct VerbsControl {
   // Bytes written since the last call from memory that only the device reads, and from that to which it may write.
   long (*sent_from_sources)();
   long (*sent_from_rings)();
-  int (*overtaken)();        // messages that passed an earlier one of another queue pair, since the last call
+  int (*overtaken)();  // messages that passed an earlier one of another queue pair, since the last call
+  int (*fork_safe)();  // ibv_fork_init was called in time
 };
 
 }  // namespace test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 
@@ -9,6 +10,7 @@ import collective_core.torch_backend  # noqa: F401  # registers ccore
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(7)
 model: torch.nn.Module = torch.nn.Sequential(
@@ -26,7 +28,11 @@ if not alone:
     model = DistributedDataParallel(model, bucket_cap_mb=0.01)
     data, target = data[rank::size], target[rank::size]
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-for _ in range(5):
+# Each epoch forks a worker that loads the data, while connections and memory of the process group are in use.
+loader = DataLoader(
+    TensorDataset(data, target), batch_size=len(data), num_workers=1, multiprocessing_context="fork"
+)
+for data, target in itertools.chain.from_iterable(loader for _ in range(5)):
     optimizer.zero_grad()
     loss = torch.nn.functional.mse_loss(model(data), target)
     loss.backward()

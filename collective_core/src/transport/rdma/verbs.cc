@@ -7,6 +7,7 @@
 
 #include "common/env.h"
 #include "common/error.h"
+#include "common/log.h"
 
 namespace ccore {
 namespace {
@@ -33,6 +34,7 @@ Verbs load(const std::string& path) {
   const auto take = [&](auto* function, const char* name) {
     *function = reinterpret_cast<std::remove_reference_t<decltype(*function)>>(symbol(library, path, name));
   };
+  take(&table.fork_init, "ibv_fork_init");
   take(&table.get_device_list, "ibv_get_device_list");
   take(&table.free_device_list, "ibv_free_device_list");
   take(&table.open_device, "ibv_open_device");
@@ -56,6 +58,13 @@ Verbs load(const std::string& path) {
   take(&table.ack_async_event, "ibv_ack_async_event");
   take(&table.wc_status_str, "ibv_wc_status_str");
   take(&table.event_type_str, "ibv_event_type_str");
+  // Before Linux 5.12, a fork moves this process to copies of the provider's queues, which the device does not see.
+  // There, libibverbs hides such memory from the child; later kernels copy it for the child, and the call does nothing.
+  const int error = table.fork_init();
+  if (error != 0) {
+    log(LogLevel::warn, "RDMA may stop if this process forks: ibv_fork_init: %s; set RDMAV_FORK_SAFE=1",
+        errno_text(error).c_str());
+  }
   return table;
 }
 

@@ -9,6 +9,7 @@ namespace ccore {
 
 // The functions that the library exports; the others are in ibv::ContextOps.
 struct Verbs {
+  int (*fork_init)();
   ibv::Device** (*get_device_list)(int* count);
   void (*free_device_list)(ibv::Device** list);
   ibv::Context* (*open_device)(ibv::Device* device);
