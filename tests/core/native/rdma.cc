@@ -439,7 +439,8 @@ void a_port_that_stays_down_is_named() {
   const Faulty faulty(faults);
   const std::string text = end_of_wait(pair.other.get());
   EXPECT(contains(text, kOwn + " lost the RDMA connection to " + kPeer) &&
-             contains(text, ": the port has been down for ") && contains(text, " s, after the event 'port error of rxe0'"),
+             contains(text, ": the port has been down for ") &&
+             contains(text, " s, after the event 'port error of rxe0'"),
          text);
 }
 
@@ -479,6 +480,18 @@ void the_port_nearest_to_the_gpu_is_taken() {
     EXPECT(taken("0000:c1:00.0", local_rank) == dealt, "equally far from both: ", local_rank);
     EXPECT(taken("", local_rank) == dealt, "no GPU: ", local_rank);
     EXPECT(taken("0000:1a:00.0", local_rank, "mlx5_10") == "mlx5_10", "as CCORE_RDMA_DEVICE says: ", local_rank);
+  }
+}
+
+// The order of the two devices would give the one below.
+void a_macvlan_is_told_from_the_port_below_it() {
+  VerbsFaults faults;
+  faults.two_devices = true;
+  for (const bool macvlan : {false, true}) {
+    faults.macvlan = macvlan;
+    const Faulty faulty(faults);
+    const std::string text = device()->text();
+    EXPECT(contains(text, macvlan ? "mlx5_10 port 1, GID 3 (127.0.0.1)" : "mlx5_0 port 1, GID 3 (127.0.0.1)"), text);
   }
 }
 
@@ -700,6 +713,7 @@ void rdma() {
   a_port_that_stays_down_is_named();
   infiniband_is_addressed();
   the_port_nearest_to_the_gpu_is_taken();
+  a_macvlan_is_told_from_the_port_below_it();
   the_smaller_packets_count();
   devices_are_refused_by_name();
   an_endpoint_that_cannot_be_is_refused();

@@ -368,6 +368,8 @@ EXPORTED int _ibv_query_gid_ex(ibv::Context* context, uint32_t, uint32_t index, 
   if (index > (faults.infiniband ? 0U : 3U)) return ENODATA;
   *entry = ibv::GidEntry{};
   entry->gid = gid_of(*static_cast<Open*>(context), index);
+  const bool below = faults.macvlan && context->device == &mlx5[0] && index < 2;
+  entry->ndev_ifindex = !faults.macvlan ? 0 : below ? 2 : 7;
   entry->gid_type = faults.infiniband ? ibv::kGidInfiniband : index % 2 == 0 ? ibv::kGidRoceV1 : ibv::kGidRoceV2;
   return 0;
 }

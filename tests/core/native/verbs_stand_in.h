@@ -17,6 +17,7 @@ struct VerbsFaults {
   bool device_fatal = false;  // no write ends, after an event
   bool infiniband = false;    // ports have a LID
   bool two_devices = false;   // mlx5_0 and mlx5_10 instead of rxe0
+  bool macvlan = false;       // above mlx5_0's interface and below mlx5_10: its address is in the tables of both
   bool other_subnet = false;  // of each device that is opened
   bool delayed = false;       // writes are carried out later, those of several queue pairs in random order
   int registrations = -1;     // so many more succeed; -1: all

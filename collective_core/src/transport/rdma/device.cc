@@ -135,8 +135,10 @@ std::unique_ptr<RdmaDevice> RdmaDevice::open(const RdmaWish& wish, const Address
   std::sort(usable.begin(), usable.end(), [](const auto& one, const auto& other) {
     return std::make_pair(one->name_, one->port_) < std::make_pair(other->name_, other->port_);
   });
-  auto chosen = std::find_if(usable.begin(), usable.end(), [](const auto& one) { return one->has_own_address_; });
-  if (chosen == usable.end()) {
+  auto chosen = std::max_element(usable.begin(), usable.end(), [](const auto& one, const auto& other) {
+    return one->closeness_ < other->closeness_;
+  });
+  if ((*chosen)->closeness_ == 0) {
     std::vector<std::string> names;
     for (const auto& one : usable) names.push_back(one->name_);
     chosen = usable.begin() + static_cast<std::ptrdiff_t>(choose(names));
@@ -167,6 +169,8 @@ void RdmaDevice::take_port(uint8_t port, const RdmaWish& wish, const Address& ow
   queue_pairs_ = static_cast<uint32_t>(wish.queue_pairs);
   port_patience_ms_ = wish.port_patience_ms;
   bool found = false;
+  ibv::GidEntry first{};  // the kernel gives the first place to the port's own interface
+  if (verbs_->query_gid_ex(context_, port, 0, &first, 0, sizeof first) != 0) first.ndev_ifindex = 0;
   for (int index = 0; index < std::min({attributes_.gid_tbl_len, kMostGids, 256}); ++index) {
     if (wish.gid_index >= 0 && index != wish.gid_index) continue;
     ibv::GidEntry entry{};
@@ -179,7 +183,8 @@ void RdmaDevice::take_port(uint8_t port, const RdmaWish& wish, const Address& ow
     if (found && !own_address && !(holds_ipv4(entry.gid) && !holds_ipv4(gid_))) continue;
     gid_ = entry.gid;
     gid_index_ = static_cast<uint8_t>(index);
-    has_own_address_ = own_address;
+    const bool own_interface = entry.ndev_ifindex != 0 && entry.ndev_ifindex == first.ndev_ifindex;
+    closeness_ = !own_address ? 0 : own_interface ? 2 : 1;
     found = true;
     if (own_address || !ethernet()) break;
   }

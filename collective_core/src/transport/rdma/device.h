@@ -30,8 +30,8 @@ using PortChoice = std::function<size_t(const std::vector<std::string>& devices)
 
 class RdmaDevice {
  public:
-  // own: the address at which the other nodes reach this rank; the RoCE port that has it is the first choice. Without
-  // such a port, `choose` returns the place in the list of the active ports' devices, sorted, of the one to take. Throws
+  // own: the address at which the other nodes reach this rank; the RoCE port that has it is the first choice, best the
+  // one whose own interface has it: Linux also lists it at a port below a macvlan. Without such a port, `choose` returns the place in the list of the active ports' devices, sorted, of the one to take. Throws
   // CC_ERROR_SYSTEM with what each port lacks.
   static std::unique_ptr<RdmaDevice> open(const RdmaWish& wish, const Address& own, const PortChoice& choose);
   ~RdmaDevice();
@@ -88,7 +88,7 @@ class RdmaDevice {
   uint8_t gid_index_ = 0;
   uint8_t traffic_class_ = 0;
   uint32_t queue_pairs_ = 1;
-  bool has_own_address_ = false;
+  int closeness_ = 0;  // to the address of the rank: 2: of its own interface, 1: of one above that, 0: it has others
   size_t ring_bytes_ = 0;
   std::vector<const ibv::Mr*> sources_;
   UniqueFd stop_;
