@@ -151,23 +151,11 @@ def _node(earlier: AppliedNode | None, outcome: NodeOutcome | None, lost: Failur
         for step in outcome.steps:
             # A change by an earlier part of this run is still a change of this run.
             if step.status is not AppliedStatus.UNCHANGED or step.key not in steps:
-                steps[step.key] = _step(step)
+                steps[step.key] = AppliedStep.model_validate(step, from_attributes=True)
     error = None
     if failure is not None:
         error = NodeErrorWithoutHint(kind=failure.kind, message=failure.message)
     return AppliedNode(error=error, steps=tuple(steps.values()))
-
-
-def _step(step: StepOutcome) -> AppliedStep:
-    return AppliedStep(
-        requirement=step.requirement,
-        description=step.description,
-        status=step.status,
-        key=step.key,
-        round=step.round,
-        reason=step.reason,
-        notes=step.notes,
-    )
 
 
 def stored_options(run: RunDir) -> tuple[Options, str]:

@@ -204,3 +204,36 @@ class SoftwareVersions(Closed):
     def unfit(self) -> tuple[CompatibilityFinding, ...]:
         """Return what does not fit, or may not."""
         return tuple(one for one in self.findings if one.judgement is not Compatibility.FITS)
+
+
+@dataclass(frozen=True, slots=True)
+class FactDifference(Closed):
+    """A fact in which a named node differs from most nodes of its kind: a reason to look at, not a proof."""
+
+    node: str
+    fact: str
+    value: str
+    others: str
+
+
+@dataclass(frozen=True, slots=True)
+class PairAlone(Closed):
+    """Two nodes that ran alone after a launch of all nodes failed and named none; ``why`` is None if they worked."""
+
+    nodes: tuple[str, str]
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairsAlone(Closed):
+    """All such pairs, the ``nodes`` and ``links`` that fail, and the failed pairs that neither explains (``open``)."""
+
+    pairs: tuple[PairAlone, ...] = ()
+    nodes: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    open: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_explained(self) -> bool:
+        """Return whether some pair failed, and a node or link explains each one that did."""
+        return bool(self.nodes or self.links) and not self.open

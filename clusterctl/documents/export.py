@@ -6,12 +6,14 @@ Run as a module with a directory, it writes the files there.
 from __future__ import annotations
 
 import json
+import pkgutil
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from clusterctl import documents
 from clusterctl.documents.base import Document
-from clusterctl.documents.catalog import DOCUMENTS
 
 _CLOSED = "additionalProperties"
 _HEAD = """# JSON documents
@@ -25,6 +27,17 @@ does not apply.
 | schema | document |
 | --- | --- |"""
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_MODULES = [
+    import_module(one.name) for one in pkgutil.iter_modules(documents.__path__, f"{documents.__name__}.")
+]
+DOCUMENTS: tuple[type[Document], ...] = tuple(
+    model
+    for module in _MODULES
+    for model in vars(module).values()
+    if isinstance(model, type) and issubclass(model, Document) and model.__module__ == module.__name__
+    if model is not Document
+)
+"""The model of every document, in the order of the modules."""
 
 
 def file_name(model: type[Document]) -> str:

@@ -154,8 +154,10 @@ class ProvenNode(Part):
     error: None
     container: str
     image: str
+    """One checksum over the image's layers; engines with different stores give the same image different ids."""
     library: str
     expected_sha256: str | None
+    """The checksum in the image's label; null without the label."""
     ranks: tuple[LibraryProof, ...]
     versions: tuple[str, ...]
     errors: tuple[str, ...]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part
+from clusterctl.documents.evidence import Closed
+
+Driver = Literal["docker", "qemu"]
+Accelerator = Literal["kvm", "tcg"]
 
 
 class LabNodeStatus(Part):
@@ -43,15 +48,21 @@ class LabDown(Document):
     removed: bool
 
 
-class LabProcess(Part):
+@dataclass(frozen=True, slots=True)
+class ProcessMark(Closed):
     """A process that the lab started: its id, and its start in clock ticks, which no later process shares."""
 
     pid: int
     start_ticks: int
 
 
-class LabNodeState(Part):
-    """One virtual node: where SSH answers from this machine, and its address among the nodes."""
+@dataclass(frozen=True, slots=True)
+class LabNode(Closed):
+    """One virtual node: where SSH answers from this machine, and its address among the nodes.
+
+    ``fabric_address`` and ``fabric_interface`` name the nodes' own network (the one for MPI and RDMA).
+    ``process`` is set while a guest runs (qemu), ``container_id`` as long as the container exists (docker).
+    """
 
     name: str
     address: str
@@ -59,16 +70,22 @@ class LabNodeState(Part):
     user: str
     fabric_address: str
     fabric_interface: str
-    process: LabProcess | None
-    container_id: str | None
+    process: ProcessMark | None = None
+    container_id: str | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The qemu process of the node; None for containers and for guests that were not started."""
+        return self.process.pid if self.process else None
 
 
-class LabSize(Part):
-    """How much of this machine one guest may use (qemu)."""
+@dataclass(frozen=True, slots=True)
+class GuestSize(Closed):
+    """How much of this machine one guest may use, and what runs its instructions (qemu)."""
 
     memory_mib: int
     vcpus: int
-    accelerator: Literal["kvm", "tcg"]
+    accelerator: Accelerator
 
 
 class LabMount(Part):
@@ -84,9 +101,9 @@ class LabState(Document):
 
     schema_: Literal["clusterctl.lab-state/1"] = Field(default="clusterctl.lab-state/1", alias="schema")
     lab_id: str
-    driver: Literal["docker", "qemu"]
+    driver: Driver
     image_key: str
-    size: LabSize
+    size: GuestSize
     python: str | None
     mounts: tuple[LabMount, ...] = ()
-    nodes: tuple[LabNodeState, ...]
+    nodes: tuple[LabNode, ...]

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
-from clusterctl.documents.evidence import Fault
+from clusterctl.documents.evidence import FactDifference, Fault, PairsAlone
 from clusterctl.documents.explain import KnownCause
 from clusterctl.documents.proof import HardwareHealth
 
@@ -163,22 +163,6 @@ class EndsDiffer(Part):
     at_fault: str | None
 
 
-class PairAlone(Part):
-    """Two nodes that ran alone after a launch of all nodes failed and named none; ``why`` is None if they worked."""
-
-    nodes: tuple[str, str]
-    why: str | None
-
-
-class PairsAlone(Part):
-    """All such pairs, the ``nodes`` and ``links`` that fail, and the failed pairs that neither explains (``open``)."""
-
-    pairs: tuple[PairAlone, ...]
-    nodes: tuple[str, ...]
-    links: tuple[tuple[str, str], ...]
-    open: tuple[tuple[str, str], ...]
-
-
 class UnlikeDevice(Part):
     """A rank with another device than most ranks; ``peers`` ranks have it, and fewer than 3 cannot be compared.
 
@@ -211,15 +195,6 @@ class CpuHeldBack(Part):
     elapsed_s: float
     what: str
     fix: str
-
-
-class FactDifference(Part):
-    """A fact in which a named node differs from most nodes of its kind: a reason to look at, not a proof."""
-
-    node: str
-    fact: str
-    value: str
-    others: str
 
 
 class Locate(Sparse, Document):

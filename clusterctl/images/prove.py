@@ -6,11 +6,10 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from clusterctl import resources
-from clusterctl.documents.image import LibraryProof
+from clusterctl.documents.image import LibraryProof, ProvenNode
 from clusterctl.errors import ImageError
 from clusterctl.images import library as libraries
 from clusterctl.images.build import LABEL
@@ -25,31 +24,7 @@ from clusterctl.transport.base import Completed, HostMap, Transport
 _PID = re.compile(r"[0-9]{1,10}")
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerProof:
-    """The libraries that the processes of a node's container use."""
-
-    container: str
-    image: str
-    """One checksum over the image's layers; engines with different stores give the same image different ids."""
-    library: str
-    expected_sha256: str | None
-    """The checksum in the image's label; None without the label."""
-    ranks: tuple[LibraryProof, ...]
-    versions: tuple[str, ...]
-    errors: tuple[str, ...] = ()
-    beside: tuple[LibraryProof, ...] = ()
-    """Further libraries in the same processes: plugins, and libraries in front of this one."""
-
-    @property
-    def started(self) -> bool:
-        """Whether no rank ran and processes were started for the proof."""
-        return bool(self.ranks) and all(rank.rank.startswith("slot ") for rank in self.ranks)
-
-
-def ask(
-    node: Node, transport: Transport, *, library: str | None, slots: int, timeout_s: float
-) -> ContainerProof:
+def ask(node: Node, transport: Transport, *, library: str | None, slots: int, timeout_s: float) -> ProvenNode:
     """Return what the processes in a node's container have mapped.
 
     ``library`` None: the one that the image's label names. ``slots``: how many processes to start where no rank
@@ -88,12 +63,14 @@ def ask(
         )
     expected = labels.get(f"{LABEL}.sha256") if labels.get(LABEL) == known.name else None
     image = _layers(node, transport, image_id, timeout_s)
-    return parse(said.text, container=name, image=image, library=known.name, expected_sha256=expected)
+    return parse(
+        said.text, name=node.name, container=name, image=image, library=known.name, expected_sha256=expected
+    )
 
 
 def parse(
-    text: str, *, container: str, image: str, library: str, expected_sha256: str | None
-) -> ContainerProof:
+    text: str, *, name: str, container: str, image: str, library: str, expected_sha256: str | None
+) -> ProvenNode:
     """Parse the output of the script into a proof."""
     found: dict[str, list[LibraryProof]] = {"rank": [], "beside": []}
     versions, errors = [], []
@@ -108,13 +85,15 @@ def parse(
     for proofs in found.values():
         proofs.sort(key=lambda rank: (len(rank.rank), rank.rank, rank.pid, rank.path))
     unique = tuple(dict.fromkeys(versions))
-    return ContainerProof(
-        container, image, library, expected_sha256, tuple(found["rank"]), unique, tuple(dict.fromkeys(errors)),
-        tuple(found["beside"]),
+    return ProvenNode(
+        name=name, error=None, container=container, image=image, library=library, expected_sha256=expected_sha256,
+        ranks=tuple(found["rank"]), versions=unique, errors=tuple(dict.fromkeys(errors)),
+        started=bool(found["rank"]) and all(rank.rank.startswith("slot ") for rank in found["rank"]),
+        beside=tuple(found["beside"]),
     )  # fmt: skip
 
 
-def judge(answers: HostMap[ContainerProof]) -> tuple[str, ...]:
+def judge(answers: HostMap[ProvenNode]) -> tuple[str, ...]:
     """Return the problems of the proof, each with its node; none if all ranks use one library.
 
     Where nodes differ, those in the minority are named.
@@ -146,7 +125,7 @@ def judge(answers: HostMap[ContainerProof]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _beside(proofs: dict[str, ContainerProof]) -> list[str]:
+def _beside(proofs: dict[str, ProvenNode]) -> list[str]:
     """Name the ranks that lack a further library that others have, and the nodes where it is another file."""
     found: list[str] = []
     for name in sorted({one.name for proof in proofs.values() for one in proof.beside}):

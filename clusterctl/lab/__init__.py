@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from clusterctl.documents.lab import Driver, LabNode
 from clusterctl.lab.lifecycle import LabOptions, down, status, up
-from clusterctl.lab.model import DEFAULT_DIRECTORY, Driver, Lab, LabNode, LabStatus, NodeStatus, load
+from clusterctl.lab.model import DEFAULT_DIRECTORY, Lab, LabStatus, NodeStatus, load
 from clusterctl.lab.power import kill, start, wait_ssh
 from clusterctl.lab.python_mounts import BindMount
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterctl import log
+from clusterctl.documents.lab import LabNode
 from clusterctl.errors import LabError
 from clusterctl.images.engine import connect
 from clusterctl.lab import node_engine
-from clusterctl.lab.model import LabNode
 from clusterctl.lab.node_files import NodeFile
 from clusterctl.lab.python_mounts import BindMount
 from clusterctl.lab.recipe import cache_folder

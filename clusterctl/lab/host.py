@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from clusterctl.documents.lab import Driver
 from clusterctl.errors import LabError
-from clusterctl.lab.model import Driver
 
 DEBIAN_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # Tool (or a file's absolute path) -> the Debian and Ubuntu package that has it.

@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from clusterctl.documents.lab import Driver, GuestSize, LabNode
 from clusterctl.errors import LabError, UsageError
 from clusterctl.lab import (
     containers,
@@ -21,7 +22,7 @@ from clusterctl.lab import (
     qemu,
     rootfs,
 )
-from clusterctl.lab.model import DEFAULT_DIRECTORY, Driver, GuestSize, Lab, LabNode, LabStatus, load, save
+from clusterctl.lab.model import DEFAULT_DIRECTORY, Lab, LabStatus, load, save
 from clusterctl.lab.node_files import KeyPair
 from clusterctl.lab.python_mounts import BindMount
 

@@ -5,64 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
-from clusterctl.documents.lab import LabMount, LabNodeState, LabSize, LabState
+from clusterctl.documents.lab import Driver, GuestSize, LabMount, LabNode, LabState
 from clusterctl.errors import LabError
 from clusterctl.lab.python_mounts import BindMount
 from clusterctl.rundir import LAB_FOLDER
 from clusterctl.text import model_errors, user_files
 from clusterctl.text.foreign import json_value
 
-Driver = Literal["docker", "qemu"]
-Accelerator = Literal["kvm", "tcg"]
-
 DEFAULT_DIRECTORY = Path(LAB_FOLDER)
 _LARGEST_BYTES = 4 << 20
 STATE_FILE = "state.json"
 STATE_SCHEMA = LabState.schema_name()
-
-
-@dataclass(frozen=True, slots=True)
-class GuestSize:
-    """How much of this machine one guest may use, and what runs its instructions (qemu)."""
-
-    memory_mib: int
-    vcpus: int
-    accelerator: Accelerator
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessMark:
-    """A process that the lab started: its id, and its start in clock ticks, which no later process shares."""
-
-    pid: int
-    start_ticks: int
-
-
-@dataclass(frozen=True, slots=True)
-class LabNode:
-    """One virtual node: where SSH answers from this machine, and its address among the nodes.
-
-    ``fabric_address`` and ``fabric_interface`` name the nodes' own network (the one for MPI and RDMA).
-    ``process`` is set while a guest runs (qemu), ``container_id`` as long as the container exists (docker).
-    """
-
-    name: str
-    address: str
-    port: int
-    user: str
-    fabric_address: str
-    fabric_interface: str
-    process: ProcessMark | None = None
-    container_id: str | None = None
-
-    @property
-    def pid(self) -> int | None:
-        """The qemu process of the node; None for containers and for guests that were not started."""
-        return self.process.pid if self.process else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +121,10 @@ def save(lab: Lab) -> None:
         lab_id=lab.lab_id,
         driver=lab.driver,
         image_key=lab.image_key,
-        size=LabSize(**asdict(lab.size)),
+        size=lab.size,
         python=lab.python,
         mounts=tuple(LabMount(**asdict(mount)) for mount in lab.mounts),
-        nodes=tuple(LabNodeState.model_validate(asdict(node)) for node in lab.nodes),
+        nodes=lab.nodes,
     )
     partial = lab.state_path.with_suffix(".partial")
     partial.write_text(json.dumps(state.document(), indent=2) + "\n", encoding="utf-8")
@@ -195,19 +152,13 @@ def load(directory: Path) -> Lab | None:
         raise LabError(
             f"{path} is not a lab's record: {_why(error)}", hint="remove the directory by hand"
         ) from None
-    size = GuestSize(**dict(state.size))
-    nodes = tuple(_node(node) for node in state.nodes)
     mounts = tuple(BindMount(**dict(mount)) for mount in state.mounts)
-    return Lab(state.lab_id, directory, state.driver, state.image_key, size, nodes, state.python, mounts)
+    return Lab(
+        state.lab_id, directory, state.driver, state.image_key, state.size, state.nodes, state.python, mounts
+    )
 
 
 def _why(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return repr(error)
     return model_errors.first(error)
-
-
-def _node(state: LabNodeState) -> LabNode:
-    mark = state.process
-    process = ProcessMark(mark.pid, mark.start_ticks) if mark else None
-    return LabNode(**{**dict(state), "process": process})

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from clusterctl.documents.lab import Driver, LabNode
 from clusterctl.lab import host
-from clusterctl.lab.model import Driver, LabNode
 from clusterctl.lab.recipe import USER, USER_ID
 from clusterctl.text.openssh import writer
 from clusterctl.text.openssh.known_hosts import host_name, line

@@ -8,9 +8,10 @@ import subprocess
 import time
 from dataclasses import replace
 
+from clusterctl.documents.lab import LabNode
 from clusterctl.errors import LabError
 from clusterctl.lab import containers, qemu
-from clusterctl.lab.model import Lab, LabNode, LabStatus, NodeStatus, save
+from clusterctl.lab.model import Lab, LabStatus, NodeStatus, save
 
 # Two guests on two cores without KVM answer in half a minute; a busy machine gets many times that.
 SSH_TIMEOUT_S = 600.0

@@ -7,8 +7,8 @@ import signal
 import time
 from pathlib import Path
 
+from clusterctl.documents.lab import ProcessMark
 from clusterctl.errors import LabError
-from clusterctl.lab.model import ProcessMark
 
 # proc(5): fields 3 (state) and 22 (starttime), counted after the command name in parentheses.
 _STATE_INDEX = 0

@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from clusterctl import log
+from clusterctl.documents.lab import Accelerator, GuestSize, LabNode, ProcessMark
 from clusterctl.errors import LabError
 from clusterctl.lab import host, initramfs, processes
-from clusterctl.lab.model import Accelerator, GuestSize, Lab, LabNode, ProcessMark
+from clusterctl.lab.model import Lab
 from clusterctl.lab.node_files import NodeFile
 from clusterctl.lab.python_mounts import BindMount
 from clusterctl.lab.rootfs import Image

@@ -10,6 +10,7 @@ from typing import Any
 from clusterctl.benchmarks import locate
 from clusterctl.benchmarks.base import Fault
 from clusterctl.benchmarks.locate import Located
+from clusterctl.documents.evidence import FactDifference, PairsAlone
 from clusterctl.errors import UsageError
 from clusterctl.inventory import nodeset
 from clusterctl.launch import choose, pairs_apart, preflight
@@ -24,9 +25,7 @@ from clusterctl.launch.run import Runner
 from clusterctl.text.wording import counted
 from clusterctl.trust import cpu_quota, node_differences
 from clusterctl.trust.cpu_quota import HeldBack
-from clusterctl.trust.dead_pairs import DeadPairs
 from clusterctl.trust.health import FleetHealth
-from clusterctl.trust.node_differences import NodeDifference
 from clusterctl.workloads.archive import ARCHIVE, build
 from clusterctl.workloads.locate.fleet import RankFleet
 
@@ -46,12 +45,12 @@ class LocateRun:
     launches: tuple[dict[str, Any], ...]
     duration_s: float
     faults: tuple[Fault, ...]
-    differences: tuple[NodeDifference, ...] = ()
+    differences: tuple[FactDifference, ...] = ()
     health: FleetHealth | None = None
     """What happened to the hardware of the nodes during the run; None if no rank was started."""
     held_back: tuple[HeldBack, ...] = ()
     """The nodes that a CPU quota held back."""
-    apart: DeadPairs = field(default_factory=DeadPairs)
+    apart: PairsAlone = field(default_factory=PairsAlone)
     """Pairs that ran as launches of their own, because a launch that failed named no node."""
     gpus_not_measured: tuple[str, ...] = ()
     """Nodes whose GPUs were not measured, because some node has no torch."""
@@ -188,7 +187,7 @@ def run(
     )
     if grown is not None:
         grown = grown.including((), cpu_quota.unread(located.quotas, plan.node_of_rank))
-    apart = DeadPairs()
+    apart = PairsAlone()
     if causes and len(answers) > 1 and all(cause.node is None for cause in causes):
         apart = _apart(asked, answers, runner, say)
         causes = pairs_apart.explained(causes, apart)
@@ -227,7 +226,7 @@ def _notes(chosen: RequestPlan, idle_gpus: Sequence[str]) -> Iterator[str]:
 
 def _apart(
     asked: Request, answers: Sequence[Readiness], runner: Runner, say: Callable[[str], None]
-) -> DeadPairs:
+) -> PairsAlone:
     """Run pairs of nodes as launches of their own, because the launch of all named no node."""
     small = replace(asked, np=None, timeout_s=min(asked.timeout_s, pairs_apart.DEADLINE_S))
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.documents.evidence import PairAlone, PairsAlone
 from clusterctl.errors import ClusterctlError
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
@@ -22,7 +23,6 @@ from clusterctl.text.foreign import is_whole, whole
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Transport
 from clusterctl.trust import dead_pairs
-from clusterctl.trust.dead_pairs import DeadPairs, PairEnd
 from clusterctl.workloads.locate import rounds
 
 DEADLINE_S = 40.0
@@ -64,7 +64,7 @@ class RankEnd:
 
 def run(
     answers: Sequence[Readiness], plan: PlanPair, runner: Runner, say: Callable[[str], None]
-) -> DeadPairs:
+) -> PairsAlone:
     """Run rounds of pairs until the failed ones lead to a node or link, or all rounds are done.
 
     ``plan`` returns the launch of two nodes. A pair whose launch cannot be planned counts as not run.
@@ -72,8 +72,8 @@ def run(
     planned = rounds.rounds(len(answers))
     if len(answers) <= 1 + len(planned):
         planned = planned[: len(answers) - 1 + len(answers) % 2]  # each pair once
-    ends: list[PairEnd] = []
-    found = DeadPairs()
+    ends: list[PairAlone] = []
+    found = PairsAlone()
     for number, pairs in enumerate(planned, 1):
         say(f"pairs of nodes as launches of their own, round {number} of at most {len(planned)}")
         ends += _round([(answers[low], answers[high]) for low, high in pairs], plan, runner)
@@ -83,7 +83,7 @@ def run(
     return found
 
 
-def _round(pairs: Sequence[tuple[Readiness, Readiness]], plan: PlanPair, runner: Runner) -> list[PairEnd]:
+def _round(pairs: Sequence[tuple[Readiness, Readiness]], plan: PlanPair, runner: Runner) -> list[PairAlone]:
     """Run disjoint pairs at the same time."""
     plans: dict[str, LaunchPlan] = {}
     names: list[tuple[str, str]] = []
@@ -109,7 +109,7 @@ def _round(pairs: Sequence[tuple[Readiness, Readiness]], plan: PlanPair, runner:
     ended: dict[str, str | None] = {name: one.message for name, one in outcome.failures.items()}
     for name, ranks in outcome.values_by_node.items():
         ended[name] = _why(name, ranks, plans[name])
-    return [PairEnd(pair, ended[pair[0]] or ended[pair[1]]) for pair in names]
+    return [PairAlone(pair, ended[pair[0]] or ended[pair[1]]) for pair in names]
 
 
 def _why(name: str, ranks: Sequence[RankEnd], plan: LaunchPlan) -> str | None:
@@ -153,7 +153,7 @@ def parse(text: str) -> tuple[RankEnd, ...]:
     return tuple(found)
 
 
-def explained(causes: Sequence[Fault], found: DeadPairs) -> tuple[Fault, ...]:
+def explained(causes: Sequence[Fault], found: PairsAlone) -> tuple[Fault, ...]:
     """Return the faults with the name that the pairs lead to, or with the reason why they lead to none."""
     kind = causes[0].kind if causes else FaultKind.DEADLINE
     named = [
@@ -181,11 +181,11 @@ def explained(causes: Sequence[Fault], found: DeadPairs) -> tuple[Fault, ...]:
     )
 
 
-def _first(found: DeadPairs, *nodes: str) -> str:
+def _first(found: PairsAlone, *nodes: str) -> str:
     return next((one.why for one in found.pairs if one.why and set(nodes) <= set(one.nodes)), "")
 
 
-def _open(kind: FaultKind, found: DeadPairs) -> list[Fault]:
+def _open(kind: FaultKind, found: PairsAlone) -> list[Fault]:
     if found.open:
         pairs = ", ".join(f"{one} and {other}" for one, other in found.open[:4])
         more = ", ..." if len(found.open) > 4 else ""

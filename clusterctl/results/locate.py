@@ -12,13 +12,10 @@ from clusterctl.documents.locate import (
     BestRate,
     CpuHeldBack,
     EndsDiffer,
-    FactDifference,
     Locate,
     LocateStatus,
     NetworkBoundary,
-    PairAlone,
     PairRate,
-    PairsAlone,
     SlowGroup,
     SlowRail,
     SlowWindow,
@@ -36,7 +33,6 @@ from clusterctl.results.model import exit_code as exit_code_of
 from clusterctl.rundir import RunDir
 from clusterctl.trust import cpu_quota
 from clusterctl.trust.cpu_quota import HeldBack
-from clusterctl.trust.dead_pairs import DeadPairs
 from clusterctl.workloads.locate.cause import Examined
 from clusterctl.workloads.locate.search import ALPHA
 from clusterctl.workloads.locate.verdict import LocateVerdict, SuspectState
@@ -127,10 +123,7 @@ def document(found: LocateRun, run: str) -> Locate:
             )
             for one in located.apart
         ),
-        differences=tuple(
-            FactDifference(node=one.node, fact=one.fact, value=one.value, others=one.others)
-            for one in found.differences
-        ),
+        differences=found.differences,
         unlike=tuple(
             UnlikeDevice(
                 node=fleet.names[node], place=place, device=one.device, others=one.most, peers=one.peers
@@ -139,7 +132,7 @@ def document(found: LocateRun, run: str) -> Locate:
             for node, place in (fleet.where(one.rank),)
         ),
         held_back=tuple(map(_held_back, found.held_back)),
-        apart=_apart(found.apart) if found.apart.pairs else None,
+        apart=found.apart if found.apart.pairs else None,
         gpus_not_measured=found.gpus_not_measured,
         health=found.health.part() if found.health is not None else None,
         failures=found.faults,
@@ -159,11 +152,6 @@ def _held_back(one: HeldBack) -> CpuHeldBack:
         cpus=round(one.use.cpus, 4), periods=one.use.periods, stopped=one.use.stopped,
         stopped_s=round(one.stopped_s, 3), elapsed_s=one.elapsed_s, what=one.what, fix=cpu_quota.FIX,
     )  # fmt: skip
-
-
-def _apart(found: DeadPairs) -> PairsAlone:
-    pairs = tuple(PairAlone(nodes=one.nodes, why=one.why) for one in found.pairs)
-    return PairsAlone(pairs=pairs, nodes=found.nodes, links=found.links, open=found.open)
 
 
 def _status(found: LocateRun) -> LocateStatus:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from clusterctl.documents.evidence import FactDifference
 from clusterctl.facts import drift
 from clusterctl.facts.comparable import Comparable, comparable
 from clusterctl.facts.model.devices import Link
@@ -12,22 +13,12 @@ from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Node
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDifference:
-    """A fact of a node, its value, and the value of most nodes of its kind."""
-
-    node: str
-    fact: str
-    value: str
-    others: str
-
-
 def find(
     facts: Mapping[str, NodeFacts],
     nodes: Sequence[Node],
     named: Collection[str],
     interfaces: Collection[str] = (),
-) -> tuple[NodeDifference, ...]:
+) -> tuple[FactDifference, ...]:
     """Return what differs on each named node, its links first.
 
     ``interfaces`` are those that the ranks use: they are compared even if they are virtual.
@@ -35,7 +26,7 @@ def find(
     links = {name: dict(_links(of, interfaces)) for name, of in facts.items()}
     compared = {name: _with(comparable(of), links[name]) for name, of in facts.items()}
     found = [
-        NodeDifference(name, one.fact, one.value, one.others)
+        FactDifference(name, one.fact, one.value, one.others)
         for one in drift.drift(facts, nodes, compared)
         for name in one.nodes
         if name in named and not one.tie

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
+from clusterctl.documents.evidence import FactDifference
 from clusterctl.documents.locate import (
-    FactDifference,
     Locate,
     Suspect,
     SuspectAlone,

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.documents import catalog, export
+from clusterctl.documents import export
 from clusterctl.documents.base import Document
 from clusterctl.text import json_text
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = sorted((ROOT / "tests" / "contract" / "documents").glob("*.json"))
 NAME = re.compile(r"clusterctl\.[a-z-]+/[0-9]+")
-MODELS = {model.schema_name(): model for model in catalog.DOCUMENTS}
+MODELS = {model.schema_name(): model for model in export.DOCUMENTS}
 
 
 def literals() -> Iterator[tuple[str, Path]]:
@@ -33,7 +33,7 @@ def test_the_name_of_a_schema_stands_in_the_module_of_its_model_only() -> None:
     for name, path in literals():
         found.setdefault(name, set()).add(str(path.relative_to(ROOT).with_suffix("")).replace("/", "."))
     assert found == {name: {model.__module__} for name, model in MODELS.items()}
-    assert len(MODELS) == len(catalog.DOCUMENTS) > 30
+    assert len(MODELS) == len(export.DOCUMENTS) > 30
 
 
 def test_the_schema_files_are_current() -> None:
@@ -57,7 +57,7 @@ def test_most_documents_are_recorded() -> None:
     assert len(recorded) > 15
 
 
-@pytest.mark.parametrize("model", catalog.DOCUMENTS, ids=lambda model: model.schema_name())
+@pytest.mark.parametrize("model", export.DOCUMENTS, ids=lambda model: model.schema_name())
 def test_a_document_of_another_schema_is_refused(model: type[Document]) -> None:
     with pytest.raises(ValueError, match="schema"):
         model.model_validate({"schema": "clusterctl.other/1"})

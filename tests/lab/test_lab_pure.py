@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from clusterctl import lab as labs
+from clusterctl.documents.lab import GuestSize, ProcessMark
 from clusterctl.errors import LabError, UsageError
 from clusterctl.inventory.model import InventoryFile
 from clusterctl.lab import (
@@ -36,7 +37,7 @@ from clusterctl.lab import (
 )  # fmt: skip
 from clusterctl.lab.apt_sources import AptSource, choose, parse_deb822, parse_list
 from clusterctl.lab.initramfs import CpioEntry, cpio, load_order
-from clusterctl.lab.model import GuestSize, ProcessMark, load, save
+from clusterctl.lab.model import load, save
 from clusterctl.lab.node_files import KeyPair, NodeFile
 from clusterctl.lab.recipe import LabRecipe
 from clusterctl.lab.rootfs import Image

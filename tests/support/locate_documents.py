@@ -5,17 +5,17 @@ from __future__ import annotations
 from simulated_pairs import SimulatedFleet
 
 from clusterctl.benchmarks.locate import Located
+from clusterctl.documents.evidence import FactDifference
 from clusterctl.documents.kinds import Effect
 from clusterctl.launch.locate import LocateRun
 from clusterctl.report.html import of_view as html
 from clusterctl.report.text import of_view as plain
 from clusterctl.results import locate as results
 from clusterctl.trust.health import HealthEvent
-from clusterctl.trust.node_differences import NodeDifference
 from clusterctl.views import locate
 from clusterctl.workloads.locate.fleet import RankFleet
 
-LINK = NodeDifference("n3", "PCIe link of mlx5_1", "16 GT/s x8", "32 GT/s x16")
+LINK = FactDifference("n3", "PCIe link of mlx5_1", "16 GT/s x8", "32 GT/s x16")
 CRC = HealthEvent(
     "mlx5_1 port 1", "symbol_error", "symbol_error grew by 1432", Effect.DOUBTFUL, 1432, "a bad cable", "x"
 )

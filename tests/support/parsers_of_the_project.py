@@ -377,7 +377,7 @@ def parsers() -> tuple[Parser, ...]:
         Parser("images.on_node", _understood(_image), (_INSPECT,), (TransportError,)),
         Parser(
             "images.prove",
-            lambda text: prove.parse(text, container="c", image="i", library="l", expected_sha256=None),
+            lambda text: prove.parse(text, name="a", container="c", image="i", library="l", expected_sha256=None),
             ("rank\t0\t12\t/lib/a.so\tab\nversion\t2.27\n",),
         ),
         Parser("results.damage", lambda text: damage.parsed(text, dict), ('{"a": [NaN]}',), (ValueError, TypeError)),

@@ -18,7 +18,7 @@ from clusterctl.cli.options import (
 from clusterctl.report.text.table import columns
 
 if TYPE_CHECKING:
-    from clusterctl.images.prove import ContainerProof
+    from clusterctl.documents.image import ProvenNode
     from clusterctl.inventory.model import Node
     from clusterctl.transport.base import HostMap, Transport
 
@@ -48,7 +48,7 @@ def prove(
 
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
 
-    def work(node: Node, transport: Transport) -> ContainerProof:
+    def work(node: Node, transport: Transport) -> ProvenNode:
         slots = node.slots or node.gpus or 1
         return proving.ask(node, transport, library=library, slots=slots, timeout_s=session.command_timeout_s)
 
@@ -67,7 +67,7 @@ def prove(
         raise typer.Exit(1)
 
 
-def _table(proofs: dict[str, ContainerProof]) -> str:
+def _table(proofs: dict[str, ProvenNode]) -> str:
     rows = [
         (node, rank.rank, str(rank.pid), rank.sha256[:12], ", ".join(proof.versions) or "-", rank.path)
         for node, proof in proofs.items()
@@ -76,32 +76,16 @@ def _table(proofs: dict[str, ContainerProof]) -> str:
     return columns(("node", "rank", "pid", "sha256", "version", "path"), rows, left=(0, 1, 3, 4, 5))
 
 
-def _document(answers: HostMap[ContainerProof], against: tuple[str, ...]) -> dict[str, object]:
-    from clusterctl.documents.image import ImageProve, ProvenNode, UnprovenNode
+def _document(answers: HostMap[ProvenNode], against: tuple[str, ...]) -> dict[str, object]:
+    from clusterctl.documents.image import ImageProve, UnprovenNode
     from clusterctl.documents.words import Success
 
-    proven = [
-        ProvenNode(
-            name=name,
-            error=None,
-            container=proof.container,
-            image=proof.image,
-            library=proof.library,
-            expected_sha256=proof.expected_sha256,
-            ranks=proof.ranks,
-            versions=proof.versions,
-            errors=proof.errors,
-            started=proof.started,
-            beside=proof.beside,
-        )
-        for name, proof in answers.values_by_node.items()
-    ]
     unproven = [
         UnprovenNode(name=name, error=f"{failure.kind.value}: {failure.message}")
         for name, failure in answers.failures.items()
     ]
     return ImageProve(
         status=Success.OK if not against and not unproven else Success.FAILED,
-        nodes=(*proven, *unproven),
+        nodes=(*answers.values_by_node.values(), *unproven),
         findings=against,
     ).document()

@@ -7,6 +7,7 @@ import platform
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -60,17 +61,7 @@ class Recorder:
             folder = f"nodes/{node.name}"
             out = self._add(f"{folder}/answer-{number}.out", scrubber.data(raw.stdout, raw.nonce))
             err = self._add(f"{folder}/answer-{number}.err", scrubber.data(raw.stderr))
-            kept.append(
-                RecordedAnswer(
-                    nonce=raw.nonce,
-                    as_root=raw.as_root,
-                    returncode=raw.returncode,
-                    stdout=out,
-                    stderr=err,
-                    started_s=raw.started_s,
-                    ended_s=raw.ended_s,
-                )
-            )
+            kept.append(RecordedAnswer(**{**asdict(raw), "stdout": out, "stderr": err}))
         said = None if refusal is None else scrubber.text(refusal)
         found = RecordedNode(
             name=node.name, answers=tuple(kept), refusal=said, scrubbed=dict(scrubber.counts)

@@ -98,15 +98,7 @@ def _outcome(path: Path, reader: RecordingReader, node: RecordedNode) -> NodeFac
     if not node.answers:
         raise damaged(path, f"{node.name} has neither an answer nor a failure")
     answers = [
-        RawAnswer(
-            raw.nonce,
-            raw.as_root,
-            raw.returncode,
-            reader.read(raw.stdout),
-            reader.read(raw.stderr),
-            raw.started_s,
-            raw.ended_s,
-        )
+        RawAnswer(**{**dict(raw), "stdout": reader.read(raw.stdout), "stderr": reader.read(raw.stderr)})
         for raw in node.answers
     ]
     try:

@@ -19,7 +19,7 @@ def rank(number, *, sha256=GOOD, path=PATH, pid=None):
 
 def node(*lines, version="collective_core 0.1.0", image="sha256:1", expected=GOOD):
     text = "\n".join((*lines, f"version\t{version}"))
-    return prove.parse(text, container="c", image=image, library="ccore", expected_sha256=expected)
+    return prove.parse(text, name="a", container="c", image=image, library="ccore", expected_sha256=expected)
 
 
 def against(**nodes):

@@ -10,11 +10,12 @@ import pytest
 from listening import wait_until
 
 from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.documents.evidence import PairAlone, PairsAlone
 from clusterctl.launch import pairs_apart
 from clusterctl.launch.base import LaunchPlan, Placement
 from clusterctl.launch.launchers.openmpi import OpenMpi
 from clusterctl.launch.pairs_apart import RankEnd
-from clusterctl.trust.dead_pairs import DeadPairs, PairEnd, judge
+from clusterctl.trust.dead_pairs import judge
 
 # Only what hangs is hurried: on a busy machine a rank that ends at once may take seconds.
 PATIENT = '#!/bin/sh\n[ "$RANK" != 0 ] || { shift 3; set -- -s KILL 100 "$@"; }\nexec /usr/bin/timeout "$@"\n'
@@ -91,16 +92,16 @@ HANG = (Fault(FaultKind.DEADLINE, "the launch did not end within 30 s"),)
 )
 def test_the_pairs_are_a_fault_beside_that_of_the_launch(failed, node, words):
     pairs = [one + other for one in "abcd" for other in "abcd" if one < other]
-    found = judge([PairEnd((one[0], one[1]), "hangs" if one in failed else None) for one in pairs])
+    found = judge([PairAlone((one[0], one[1]), "hangs" if one in failed else None) for one in pairs])
     first, second = pairs_apart.explained(HANG, found)
     assert first.message == HANG[0].message and (second.kind, second.node) == (FaultKind.DEADLINE, node)
     assert words in second.message
 
 
 def test_pairs_that_were_not_run_are_not_said_to_work():
-    _, fault = pairs_apart.explained(HANG, judge([PairEnd(("a", "b")), PairEnd(("c", "d"))]))
+    _, fault = pairs_apart.explained(HANG, judge([PairAlone(("a", "b")), PairAlone(("c", "d"))]))
     assert fault.message == "2 of 6 pairs of a,b,c,d were run, and each works alone"
 
 
 def test_without_pairs_nothing_is_added():
-    assert pairs_apart.explained(HANG, DeadPairs()) == HANG
+    assert pairs_apart.explained(HANG, PairsAlone()) == HANG

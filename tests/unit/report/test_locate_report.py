@@ -10,9 +10,10 @@ from locate_documents import CRC, LINK, document, page, run_of, text
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.locate import Located, LowWindow, Unlike
+from clusterctl.documents.evidence import PairAlone
 from clusterctl.documents.locate import EndsDiffer, LocateStatus, SuspectStatus
 from clusterctl.results import locate as results
-from clusterctl.trust.dead_pairs import PairEnd, judge
+from clusterctl.trust.dead_pairs import judge
 from clusterctl.trust.health import FleetHealth
 from clusterctl.views import locate
 from clusterctl.workloads.locate.fleet import RankFleet
@@ -168,7 +169,7 @@ def test_a_large_fleet_shows_the_partners_of_its_slowest_nodes():
 
 def test_a_run_that_hung_shows_the_pairs_that_fail_alone():
     apart = judge(
-        [PairEnd(("n1", "n2"), "did not end within 40 s"), PairEnd(("n1", "n3")), PairEnd(("n2", "n4"))]
+        [PairAlone(("n1", "n2"), "did not end within 40 s"), PairAlone(("n1", "n3")), PairAlone(("n2", "n4"))]
     )
     fault = Fault(FaultKind.DEADLINE, "n1 and n2 fail with each other", hint="check the switch")
     failed = replace(run_of(4), located=Located(RankFleet.of(["n1", "n2"])), faults=(fault,), apart=apart)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterctl.trust.dead_pairs import PairEnd, judge
+from clusterctl.documents.evidence import PairAlone
+from clusterctl.trust.dead_pairs import judge
 
 
 def ends(failed, nodes=4, rounds=None):
@@ -12,7 +13,7 @@ def ends(failed, nodes=4, rounds=None):
     names = "abcdefgh"[:nodes]
     pairs = rounds or [(one, other) for one in names for other in names if one < other]
     return [
-        PairEnd(pair, "hangs" if "".join(pair) in failed or set(pair) & set(failed) else None)
+        PairAlone(pair, "hangs" if "".join(pair) in failed or set(pair) & set(failed) else None)
         for pair in pairs
     ]
 
@@ -33,12 +34,12 @@ def test_a_node_fails_with_everyone_and_a_link_with_one(failed, nodes, links, le
 
 
 def test_two_nodes_that_fail_name_neither():
-    found = judge([PairEnd(("a", "b"), "hangs")])
+    found = judge([PairAlone(("a", "b"), "hangs")])
     assert (found.nodes, found.links, found.open) == ((), (), (("a", "b"),)) and not found.is_explained
 
 
 def test_one_failed_partner_is_too_few_for_a_name():
-    found = judge([PairEnd(("a", "b"), "hangs"), PairEnd(("c", "d"))])
+    found = judge([PairAlone(("a", "b"), "hangs"), PairAlone(("c", "d"))])
     assert not found.is_explained and found.open == (("a", "b"),)
 
 
