@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from clusterctl import log
-from clusterctl.acceptance import survey
 from clusterctl.acceptance.model import (
     AcceptRow,
     FleetAnswer,
@@ -22,7 +21,6 @@ from clusterctl.acceptance.model import (
     Parsed,
     RowOutcome,
     RowStatus,
-    RowTool,
 )
 from clusterctl.acceptance.on_node import NodeRows, ReadyNode
 from clusterctl.acceptance.outcomes import OutcomeFile
@@ -34,7 +32,6 @@ from clusterctl.inventory.model import Node
 from clusterctl.launch import leftovers, readiness
 from clusterctl.launch.run import Runner
 from clusterctl.text.grouping import grouped
-from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Failure, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
 from clusterctl.transport.kept import Kept
@@ -42,7 +39,7 @@ from clusterctl.workloads.archive import ARCHIVE, build
 
 T = TypeVar("T")
 _LOG = log.get(__name__)
-SUBJECTS_READ = (frozenset(SUBJECTS) - ON_REQUEST) | {"session", "launch", "counters"}
+SUBJECTS_READ = (frozenset(SUBJECTS) - ON_REQUEST) | {"session", "launch", "counters", "tool_versions"}
 """The subjects of the facts that rows may read."""
 UNREACHABLE = "unreachable: "
 """How the reason begins why a row did not run on a node that does not answer any more."""
@@ -115,7 +112,7 @@ class AcceptEngine:
 
     def prepare(self) -> HostMap[NodeFacts]:
         """Gather facts and programs of every node, and copy the workloads to it, over one connection per node."""
-        tools = tuple(_tools(self._rows))
+        tools = {" ".join((tool.program, *tool.version)): None for row in self._rows for tool in row.tools}
         archive = (
             build() if any(isinstance(r.work, NodeProgram) and r.work.torch for r in self._rows) else None
         )
@@ -124,14 +121,13 @@ class AcceptEngine:
             facts = gather(
                 transport, node, self._settings.probe_timeout_s,
                 escalate=self._settings.escalate, subjects=SUBJECTS_READ,
-                values=readiness.values(node, self._settings.known_hosts, "all_reduce_perf"),
+                values={
+                    **readiness.values(node, self._settings.known_hosts, "all_reduce_perf"),
+                    "TOOLS": "\n".join(tools),
+                },
             )  # fmt: skip
-            looking = survey.script(tools, facts)
-            found = transport.run(("sh",), stdin=looking, timeout_s=_SHORT_S)
             leftovers.claim(transport, self._directory, self._controller)
-            with understanding(node.name, "what it has"):
-                programs = survey.parse(found.text)
-            ready = ReadyNode(node, facts, programs, self._directory, self._token, len(self._nodes))
+            ready = ReadyNode(node, facts, self._directory, self._token, len(self._nodes))
             if archive is not None and ready.torch is not None:
                 transport.put(archive, f"{self._directory}/{ARCHIVE}", mode=0o600)
             return ready
@@ -359,12 +355,6 @@ class AcceptEngine:
 
         for name, missed in self._fan_out(self._nodes, work).failures.items():
             _LOG.info("%s: %s could not be removed: %s", name, self._directory, missed.message)
-
-
-def _tools(rows: Sequence[AcceptRow]) -> Iterable[RowTool]:
-    for row in rows:
-        if isinstance(row.work, (NodeProgram, PairProgram)):
-            yield from row.work.tools
 
 
 def rounds_of_pairs(names: Sequence[str]) -> list[list[tuple[str, str]]]:

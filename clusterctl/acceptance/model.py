@@ -216,6 +216,11 @@ class AcceptRow:
     also_measured_by: str = ""
     """The row that measures the same without the tools of this one: if it ran, a missing tool does no harm."""
 
+    @property
+    def tools(self) -> tuple[RowTool, ...]:
+        """Return the programs that the row needs on the node."""
+        return self.work.tools if isinstance(self.work, (NodeProgram, PairProgram)) else ()
+
     def too_few(self, nodes: int) -> str:
         """Return why the row does not apply to a run of so few nodes, or an empty text."""
         return f"it takes {self.least_nodes} nodes" if nodes < self.least_nodes else ""

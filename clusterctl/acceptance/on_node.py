@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 import threading
@@ -11,22 +12,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clusterctl import rundir
-from clusterctl.acceptance import checked, survey
+from clusterctl.acceptance import checked
 from clusterctl.acceptance.checked import NodeDevices
 from clusterctl.acceptance.model import (
     AcceptRow,
     FromFacts,
     NodeProgram,
-    PairProgram,
     Parsed,
     RowCommand,
     RowOutcome,
     RowPlace,
 )
-from clusterctl.acceptance.survey import Survey
 from clusterctl.errors import ClusterctlError
+from clusterctl.facts.model.mpi import Mpi
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.model.python import NodePython
+from clusterctl.facts.subjects.tool_versions import PLACES
 from clusterctl.inventory.model import Node
 from clusterctl.launch import processes
 from clusterctl.launch.readiness import of_facts
@@ -42,12 +43,13 @@ MARK = "CLUSTERCTL_ACCEPT"
 _MOST_BYTES = 8 << 20
 """A program that prints more is ended."""
 _LOG_BYTES = 1 << 20
-_SURVEY_TIMEOUT_S = 120.0
+_AGAIN_S = 120.0
 _REASON_CHARACTERS = 300
 _REASONS = (
     re.compile(r"NCCL WARN [^\n]{3,400}"),
     re.compile(r"Test (?:CUDA|NCCL) failure [^\n]{1,400}"),
 )
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _GRACE_S = 2.0
 _RECONNECTS = 3
 _RECONNECT_S = 5.0
@@ -64,11 +66,10 @@ trap 'exit 143' HUP INT TERM
 
 @dataclass(frozen=True, slots=True)
 class ReadyNode:
-    """A node with what its rows read: facts, programs, and the directory of the run on it."""
+    """A node with what its rows read: its facts, and the directory of the run on it."""
 
     node: Node
     facts: NodeFacts
-    programs: Survey
     directory: str
     token: str
     nodes: int = 1
@@ -116,13 +117,12 @@ class ReadyNode:
         if why:
             return replace(begun, not_applicable=why)
         work = row.work
-        if isinstance(work, (NodeProgram, PairProgram)):
-            missing = self.programs.missing(work.tools)
-            if missing:
-                return replace(
-                    begun, not_run="; ".join(f"{one.program} not found: {one.install}" for one in missing)
-                )
-            begun = replace(begun, tool=self.programs.named(work.tools))
+        there = self.facts.tool_versions or {}
+        missing = [f"{one.program} not found: {one.install}" for one in row.tools if one.program not in there]
+        if missing:
+            return replace(begun, not_run="; ".join(missing))
+        named = (there[one.program].version or f"{one.program} of an unknown version" for one in row.tools)
+        begun = replace(begun, tool="; ".join(named))
         if isinstance(work, NodeProgram) and work.torch:
             if self.python is None or self.torch is None:
                 python = self.python or self.node.python or "python3"
@@ -198,7 +198,7 @@ class NodeRows:
 
     def _run(self, row: str, command: RowCommand, deadline_s: float, *, as_root: bool) -> Completed:
         directory = self._ready.directory_of(row)
-        path = survey.set_path(self._ready.facts)
+        path = _set_path(self._ready.facts)
         return self._transport.run(
             ("sh", "-c", path + _IN_DIRECTORY, "sh", directory, *command.argv),
             stdin=command.stdin,
@@ -221,7 +221,7 @@ class NodeRows:
         boot = self._again()
         if boot is None:
             return replace(begun, failed="the connection was lost, and the node does not answer any more")
-        if boot != self._ready.programs.boot:
+        if boot != self._ready.facts.system.boot_id.or_else(""):
             return replace(begun, failed="the node rebooted during this row")
         return replace(begun, failed="the connection was lost during this row")
 
@@ -232,17 +232,27 @@ class NodeRows:
                 time.sleep(_RECONNECT_S)
             fresh = self._connect(self._ready.node)
             try:
-                text = fresh.run(("sh",), stdin=survey.script(()), timeout_s=_SURVEY_TIMEOUT_S).text
+                boot = fresh.run(("cat", _BOOT_ID), timeout_s=_AGAIN_S).text.strip()
                 # What a lost connection left running would disturb the next row.
                 ending = processes.end_script(self._ready.token, _GRACE_S)
-                fresh.run(("sh",), stdin=ending, timeout_s=_SURVEY_TIMEOUT_S)
+                fresh.run(("sh",), stdin=ending, timeout_s=_AGAIN_S)
             except TransportError:
                 fresh.close()
                 continue
             self._opened.append(fresh)
             self._transport = fresh
-            return survey.parse(text).boot
+            return boot
         return None
+
+
+def _set_path(facts: NodeFacts) -> str:
+    """Return a line of sh to search programs where logins may not, and nccl-tests where the facts found it.
+
+    A shared directory that did not answer the facts is left out: each search would wait for its server.
+    """
+    built = facts.mpi.or_else(Mpi()).nccl_tests
+    found = "" if built is None else f":{shlex.quote(posixpath.dirname(built))}"
+    return f"PATH=$PATH:{PLACES}{found}\n"
 
 
 def outcome_of(

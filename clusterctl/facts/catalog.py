@@ -39,6 +39,7 @@ from clusterctl.facts.subjects import (
     ssh_mesh,
     storage,
     system,
+    tool_versions,
     versions,
 )
 from clusterctl.facts.subjects.clock import ClockExchange
@@ -72,10 +73,11 @@ SUBJECTS: dict[str, tuple[Fragment, ...]] = {
     "containers": containers.FRAGMENTS,
     "counters": health.COUNTER_FRAGMENTS,
     "image_distribution": image_distribution.FRAGMENTS,
+    "tool_versions": tool_versions.FRAGMENTS,
 }
 FRAGMENTS: tuple[Fragment, ...] = tuple(fragment for found in SUBJECTS.values() for fragment in found)
 
-ON_REQUEST = frozenset({"session", "launch", "containers", "counters", "image_distribution"})
+ON_REQUEST = frozenset({"session", "launch", "containers", "counters", "image_distribution", "tool_versions"})
 """Subjects that only commands other than ``check`` and ``bootstrap`` read, some with values of their request."""
 
 # A parser may read sections of another subject: a section of the limits holds all configuration files.
@@ -205,4 +207,5 @@ def facts_from(
         launch=launch.parse(sections) if "launch" in requested else None,
         containers=containers.parse(sections) if "containers" in requested else None,
         image_distribution=image_distribution.parse(sections) if "image_distribution" in requested else None,
+        tool_versions=tool_versions.parse(sections) if "tool_versions" in requested else None,
     )

@@ -22,7 +22,7 @@ from clusterctl.facts.catalog import (
 )
 from clusterctl.facts.gather import facts_from
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.facts.subjects import launch, mpi
+from clusterctl.facts.subjects import launch, mpi, tool_versions
 from clusterctl.facts.subjects import python as python_subject
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.catalog import ALL
@@ -109,6 +109,27 @@ def test_values_of_a_request_reach_the_fragments_and_the_environment_does_not(tm
     assert found.mpirun is None or found.mpirun.path != "/bin/sh"
     with pytest.raises(KeyError):
         probe.build_script(NONCE, values=values)
+
+
+def test_tools_that_a_command_names_are_found_with_their_versions(
+    shell: tuple[str, ...], tmp_path: Path
+) -> None:
+    program = tmp_path / "some-tool"
+    program.write_text('#!/bin/sh\nprintf \'%s\\t%s\\nmore\\n\' "$1" "$#"\n')
+    program.chmod(0o755)
+    subjects = frozenset({"tool_versions"})
+    values = {"TOOLS": "some-tool *\nno-such-program --version\nsome-tool\nsh --$(id)"}
+    script = probe.build_script(NONCE, subjects=subjects, values=values)
+    environment = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(shell, input=script.encode(), capture_output=True, env=environment, check=True)
+    sections = probe.split(done.stdout.decode(), NONCE, subjects).sections
+    assert next(line.split("\t") for line in sections["tool_versions"].text.splitlines()) == [
+        "some-tool",
+        str(program),
+        "*1",
+    ]
+    found = tool_versions.parse(sections)
+    assert list(found) == ["some-tool", "sh"] and found["some-tool"].version == "0"
 
 
 def test_every_variable_in_capitals_is_one_that_the_probe_sets() -> None:

@@ -33,6 +33,7 @@ from clusterctl.facts.subjects import (
     ssh_mesh,
     storage,
     system,
+    tool_versions,
     versions,
 )
 
@@ -67,6 +68,7 @@ SUBJECTS: dict[str, Callable[[Sections], Any]] = {
     "storage": storage.parse,
     "sysctls": configuration.parse_sysctls,
     "system": lambda sections: system.parse(sections, None),
+    "tool-versions": tool_versions.parse,
     "versions": versions.parse,
 }
 """The parser that reads the cases of each directory."""

@@ -18,7 +18,6 @@ from typing import Any
 import facts_recorded as recorded
 
 import clusterctl
-from clusterctl.acceptance import survey
 from clusterctl.acceptance.outputs import dcgm, fio, hpl, iperf3, nccl_tests, nvbandwidth, perftest, stress_ng
 from clusterctl.acceptance.outputs import records as device_records
 from clusterctl.apply import present, records
@@ -221,7 +220,6 @@ _ACCEPTANCE: tuple[tuple[str, Callable[[str], object]], ...] = (
     ("nvbandwidth", nvbandwidth.parse), ("perftest", perftest.parse), ("records", device_records.parse),
     ("stress_ng", stress_ng.memory_rate), ("stress_ng", stress_ng.verified),
 )  # fmt: skip
-_SURVEY = "boot\t5e9f\ntool\tfio\t/usr/bin/fio\tfio-3.33\n"
 _VERSIONS = ("mpirun (Open MPI) 4.1.4", "HYDRA build details:\n  Version:  4.2.1\n")
 _IMPORTS = "unit/inventory/imports"
 _USAGE = (
@@ -327,7 +325,6 @@ def parsers() -> tuple[Parser, ...]:
                    (foreign.NotUnderstood,))
             for case, run in _ACCEPTANCE
         ),
-        Parser("acceptance.survey", survey.parse, (_SURVEY,)),
         Parser("trust.paths", lambda text: (paths.of_table(text), paths.of_reports({0: text})), (_PATHS,)),
         Parser("trust.usage", usage.of_table, (_USAGE,)),
         Parser("benchmarks.training", lambda text: training.parse({0: text, 1: text}), (_RECORD,)),

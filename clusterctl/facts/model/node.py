@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from clusterctl.facts.base import Part, Reading, ReadStatus
@@ -24,7 +25,13 @@ from clusterctl.facts.model.host import (
     RootAccess,
     System,
 )
-from clusterctl.facts.model.launch import ContainerFacts, ImageDistributionFacts, LaunchFacts, LoginSession
+from clusterctl.facts.model.launch import (
+    ContainerFacts,
+    Executable,
+    ImageDistributionFacts,
+    LaunchFacts,
+    LoginSession,
+)
 from clusterctl.facts.model.mpi import Mpi
 from clusterctl.facts.model.python import NodePython
 from clusterctl.facts.model.services import (
@@ -96,6 +103,8 @@ class NodeFacts(Part):
     launch: LaunchFacts | None = None
     containers: ContainerFacts | None = None
     image_distribution: ImageDistributionFacts | None = None
+    tool_versions: Mapping[str, Executable] | None = None
+    """The requested programs that the node has, by name."""
 
     def sysctl(self, name: str) -> str | None:
         """Return a kernel parameter that the probe reads (``net.core.rmem_max``), or None."""

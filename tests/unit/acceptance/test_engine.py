@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from case_facts import facts_of
 from hostile_texts import VARIANTS, texts
 
 from clusterctl.acceptance import catalog
@@ -31,10 +32,10 @@ from clusterctl.acceptance.model import (
 )
 from clusterctl.acceptance.on_node import ReadyNode, write_log
 from clusterctl.acceptance.outcomes import OutcomeFile
-from clusterctl.acceptance.survey import Survey
 from clusterctl.cli import console
 from clusterctl.cli import main as cli
 from clusterctl.cli.accept import run as accept_run
+from clusterctl.facts.model.launch import Executable
 from clusterctl.inventory.model import Node
 from clusterctl.text.foreign import NotUnderstood, decimal
 from clusterctl.transport.base import Completed
@@ -300,9 +301,9 @@ def test_a_row_of_two_nodes_never_measures_one_with_itself(accept, tmp_path):
     nodes = [Node(name=name, address=name) for name in ("a", "b", "c")]
     settings = EngineSettings(fanout=2, probe_timeout_s=1.0, escalate=False, known_hosts=None)
     engine = AcceptEngine(nodes, lambda node: pytest.fail(node.name), settings, [streams], outcomes, tmp_path)
-    with_tool, without = Survey("", {"iperf3": ("/usr/bin/iperf3", "")}), Survey("", {})
-    for node, tools in zip(nodes[:2], (with_tool, without), strict=True):
-        engine.ready[node.name] = ReadyNode(node, None, tools, "/tmp/none", "token", len(nodes))
+    for node, tools in zip(nodes[:2], ({"iperf3": Executable("/usr/bin/iperf3")}, {}), strict=True):
+        facts = replace(facts_of({}), tool_versions=tools)
+        engine.ready[node.name] = ReadyNode(node, facts, "/tmp/none", "token", len(nodes))
     engine.run([streams])
     assert {one.node: one.not_run for one in outcomes.all} == {
         "a": "no other node can run it", "b": "iperf3 not found: install it",

@@ -1,13 +1,10 @@
-"""Outcomes survive a cut, pairs cover the ring, and a survey finds the programs of a node."""
+"""Outcomes survive a cut, and pairs cover the ring."""
 
 from __future__ import annotations
 
-import subprocess
-
-from clusterctl.acceptance import survey
 from clusterctl.acceptance.checked import NodeDevices
 from clusterctl.acceptance.engine import rounds_of_pairs
-from clusterctl.acceptance.model import Parsed, RowMeasurement, RowOutcome, RowTool
+from clusterctl.acceptance.model import Parsed, RowMeasurement, RowOutcome
 from clusterctl.acceptance.on_node import outcome_of
 from clusterctl.acceptance.outcomes import FILE, OutcomeFile
 
@@ -40,19 +37,6 @@ def test_every_node_meets_both_neighbours_and_no_node_is_in_two_pairs_at_once():
     assert rounds_of_pairs(["a", "b"]) == [[("a", "b")]]
     assert rounds_of_pairs(["a"]) == [[("a", "a")]]
     assert rounds_of_pairs([]) == []
-
-
-def test_a_survey_finds_programs_and_their_versions():
-    tools = (RowTool("sh", "-", ("-c", "echo sh 1.0; echo more")), RowTool("no-such-program", "install it"))
-    done = subprocess.run(("sh",), input=survey.script(tools), capture_output=True, check=True)
-    found = survey.parse(done.stdout.decode())
-    assert found.boot
-    assert found.missing(tools) == (tools[1],)
-    assert found.named(tools[:1]) == "sh 1.0"
-
-
-def test_a_program_that_answers_with_a_wrong_line_is_ignored():
-    assert survey.parse("tool\tfio\n\x1b[2J\ntool\ta\tb\tc\td\nboot\n").tools == {}
 
 
 def test_a_tool_and_its_version_are_named_once():
