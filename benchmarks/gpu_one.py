@@ -1,8 +1,8 @@
 """Race collective_core against NCCL and gloo with several ranks on one GPU, through the installed ``clusterctl bench``.
 
-The variants of each run are interleaved, and every sum is checked. The ranks share the GPU once as processes that take
-turns, and once under an MPS daemon of this script's own, if it can start one. The last thing printed is one table:
-medians in us, the ratio to the fastest rival, and the path that the ranks reported.
+The variants of each run are interleaved, and every sum is checked. The ranks share the GPU once under an MPS daemon of
+this script's own, if it can start one, and once in time slices; with --quick in time slices only if it cannot. The last
+thing printed is one table: medians in us, the ratio to the fastest rival, and the path that the ranks reported.
 
     python benchmarks/gpu_one.py [--ranks 2,4] [--repeats 3] [--largest 64M] [--quick] [--out DIR]
 """
@@ -10,18 +10,17 @@ medians in us, the ratio to the fastest rival, and the path that the ranks repor
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from mps_server import mps_server
 
+from clusterctl.documents.bench import BenchResult
 from clusterctl.report.text.table import columns, size
 
 OURS = ("ccore", "nccl+ccore")
@@ -30,7 +29,7 @@ VARIANTS = ("nccl", "gloo", *OURS)
 LAUNCH_S = 150
 
 
-def race(ranks: int, arguments: argparse.Namespace, environment: dict[str, str], out: Path) -> dict[str, Any]:
+def race(ranks: int, arguments: argparse.Namespace, environment: dict[str, str], out: Path) -> BenchResult:
     """Return the document of one ``bench``; SystemExit with its words if it failed."""
     words = (
         sys.executable, "-m", "clusterctl.cli.main", "bench", "--json", "--launcher", "local", "--oversubscribe",
@@ -44,38 +43,27 @@ def race(ranks: int, arguments: argparse.Namespace, environment: dict[str, str],
     )  # fmt: skip
     if done.returncode != 0:
         raise SystemExit(f"clusterctl bench ended with status {done.returncode}: {' '.join(words)}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return BenchResult.model_validate_json(done.stdout)
 
 
-def path_of(document: dict[str, Any]) -> str:
+def path_of(result: BenchResult) -> str:
     """Return the path that ccore's ranks reported, in a word: ``kernel``."""
-    ours = next(variant for variant in document["variants"] if variant["name"] == "ccore")
-    paths = {
-        path["path"].partition(":")[0]
-        for path in ours["variants"][0]["proof"].get("paths", ())
-        if path["path"]
-    }
+    (ours,) = (variant for variant in result.variants if variant.name == "ccore")
+    paths = {path.path.partition(":")[0] for path in ours.proof.paths or () if path.path}
     return "+".join(sorted(paths)) or "?"
 
 
-def rows(document: dict[str, Any], ranks: int, way: str) -> list[list[str]]:
+def rows(result: BenchResult, ranks: int, way: str) -> list[list[str]]:
     """Return the rows of the table for one run."""
-    times = {
-        variant["name"]: {row["size_bytes"]: row for row in variant["rows"]}
-        for variant in document["variants"]
-    }
     found = []
-    for size_bytes in times["nccl"]:
-        median = {name: times[name][size_bytes]["time_us"]["median"] for name in VARIANTS}
-        rival = min(median["nccl"], median["gloo"])
+    for of_size in zip(*(variant.rows for variant in result.variants), strict=True):
+        nccl, gloo, ccore, behind = (row.time_us.median for row in of_size)
         # A ratio of the document is missing where the NCCL-symbol library took nothing.
-        taken = times["nccl+ccore"][size_bytes]["ratio"] is not None
+        taken = of_size[VARIANTS.index("nccl+ccore")].ratio is not None
         found.append(
             [
-                str(ranks), way, size(size_bytes), *(f"{median[name]:.1f}" for name in VARIANTS),
-                f"{rival / median['ccore']:.2f}", f"{median['nccl'] / median['nccl+ccore']:.2f}" if taken else "-",
-                path_of(document),
+                str(ranks), way, size(of_size[0].size_bytes), *(f"{row.time_us.median:.1f}" for row in of_size),
+                f"{min(nccl, gloo) / ccore:.2f}", f"{nccl / behind:.2f}" if taken else "-", path_of(result),
             ]
         )  # fmt: skip
     return found
@@ -86,19 +74,22 @@ def main() -> None:
     parser.add_argument("--ranks", default="2,4")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--largest", default="64M")
-    parser.add_argument("--quick", action="store_true", help="two ranks, one repeat, up to 4 MiB: a minute")
+    parser.add_argument(
+        "--quick", action="store_true", help="two ranks, one repeat, up to 4 MiB, MPS: half a minute"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs"))
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.ranks, arguments.repeats, arguments.largest = "2", 1, "4M"
     table: list[list[str]] = []
     for ranks in map(int, arguments.ranks.split(",")):
-        table += rows(race(ranks, arguments, {}, arguments.out), ranks, "turns")
         with mps_server() as variables:
             if variables is None:
-                print("note: no MPS daemon could be started; only ranks that take turns are measured")
-                continue
-            table += rows(race(ranks, arguments, variables, arguments.out), ranks, "MPS")
+                print("note: no MPS daemon could be started; the ranks are measured in time slices alone")
+            else:
+                table += rows(race(ranks, arguments, variables, arguments.out), ranks, "MPS")
+        if variables is None or not arguments.quick:
+            table += rows(race(ranks, arguments, {}, arguments.out), ranks, "time slices")
     print(
         "\nall_reduce of fp32 on one GPU, median us; sums checked; ratio to the faster of nccl and gloo, and to nccl"
     )
