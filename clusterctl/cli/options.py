@@ -78,6 +78,10 @@ HtmlOption = Annotated[
 JunitOption = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Also write the result as JUnit XML.")
 ]
+CsvOption = Annotated[
+    Path | None,
+    typer.Option("--csv", metavar="FILE", help="Also write the figures as CSV, for spreadsheets."),
+]
 PrometheusOption = Annotated[
     Path | None,
     typer.Option(

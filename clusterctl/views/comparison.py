@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from clusterctl.benchmarks.key import ABSENT, FIELDS
 from clusterctl.documents.measured_runs import StoredRun
+from clusterctl.report import csv, junit, prometheus
 from clusterctl.report.figures import Chart
 from clusterctl.report.line import Tone
 from clusterctl.report.text.table import noise_share, size
-from clusterctl.report.view import TONES, Block, Cell, Head, Table, View
+from clusterctl.report.view import TONES, Block, Case, CaseEnd, Cell, Head, Metric, Suite, Table, View
 from clusterctl.results import words
 from clusterctl.results.comparison import Comparison, Figure
 from clusterctl.results.noise import FLOOR
 from clusterctl.results.record import Record
+from clusterctl.text.wording import counted
 from clusterctl.views import bench_sentence, bounds, charts, heat_map
 from clusterctl.views.tones import OF_WORDS
+
+Form = Literal["csv", "junit", "prometheus"]
+COLUMNS = (
+    "run", "against", "benchmark", "library", "size_bytes", "np", "time_us", "busbw_gbps", "samples_per_s", "ratio",
+    "noise", "word", "repeats_needed",
+)  # fmt: skip
+_METRICS = {
+    "speed_ratio": "Speed relative to the run `against`; above 1 is faster.",
+    "comparison": "1 for the word that the repeats allow: faster, slower, within noise, undecided.",
+}
 
 
 def view(found: Comparison, records: Sequence[Record]) -> View:
@@ -51,18 +64,88 @@ def view(found: Comparison, records: Sequence[Record]) -> View:
         sentence=_sentence(found),
         blocks=tuple(one for one in blocks if not one.is_empty),
         variants=found.names,
+        suites=lambda: (Suite("runs compare", tuple(_cases(found))),),
+        metrics=lambda: _metrics(found),
+        lines=lambda: _lines(found),
     )
+
+
+def form(name: Form, view: View) -> str:
+    """Return a comparison as a file of this form."""
+    if name == "csv":
+        return csv.render(COLUMNS, view.lines())
+    if name == "junit":
+        return junit.render("clusterctl runs compare", view.suites())
+    return prometheus.render(view.metrics())
+
+
+def _compared(found: Comparison, index: int) -> Iterator[tuple[int, Figure]]:
+    """Yield each figure of a run, with its size in bytes or its number of ranks."""
+    for line in found.lines:
+        if (figure := line.figures[index]) is not None:
+            yield line.at, figure
+
+
+def _cases(found: Comparison) -> Iterator[Case]:
+    """Yield a case for each run after the first one: a run that failed is a failure, a slower one is not."""
+    for (index, run), said in zip(enumerate(found.runs[1:], 1), _against(found), strict=True):
+        told = [said, *(f"caution: {one}" for one in cautions(found))]
+        for place, one in _compared(found, index):
+            if one.ratio is not None:
+                at = size(place) if found.kind == "collective" else counted(place, "rank")
+                told.append(
+                    f"{at}: {one.ratio:.3f} times the speed" + (f", {one.word.value}" if one.word else "")
+                )
+        name = f"{run.benchmark}, {run.run} against {found.runs[0].run}"
+        if run.status == "ok":
+            yield Case(name, told="\n".join(told))
+        else:
+            yield Case(name, CaseEnd.FAILURE, run.status, f"the run is {run.status}", "\n".join(told))
+
+
+def _names(found: Comparison, run: StoredRun) -> dict[str, object]:
+    return {"run": run.run, "against": found.runs[0].run, "benchmark": run.benchmark}
+
+
+def _place(found: Comparison, at: int) -> dict[str, object]:
+    return {"size_bytes" if found.kind == "collective" else "np": at}
+
+
+def _metrics(found: Comparison) -> Iterator[Metric]:
+    samples: dict[str, list[tuple[Mapping[str, object], float]]] = {"speed_ratio": [], "comparison": []}
+    for index, run in enumerate(found.runs[1:], 1):
+        for at, one in _compared(found, index):
+            labels = {**_names(found, run), **_place(found, at)}
+            if one.ratio is not None:
+                samples["speed_ratio"].append((labels, one.ratio))
+            if one.word is not None:
+                samples["comparison"].append(({**labels, "word": one.word.value}, 1))
+    for name, said in _METRICS.items():
+        yield Metric(f"clusterctl_compare_{name}", said, tuple(samples[name]))
+
+
+def _lines(found: Comparison) -> Iterator[dict[str, object]]:
+    for index, run in enumerate(found.runs):
+        for at, one in _compared(found, index):
+            yield {
+                **_names(found, run), "library": run.library, **_place(found, at), "time_us": one.time_us,
+                "busbw_gbps" if found.kind == "collective" else "samples_per_s": one.value,
+                "ratio": one.ratio, "noise": one.noise, "word": one.word.value if one.word else None,
+                "repeats_needed": one.repeats_needed,
+            }  # fmt: skip
 
 
 def _sentence(found: Comparison) -> str:
     """Return at how many sizes or points each run is faster or slower than the first one, and by how much."""
+    return "; ".join(_against(found))
+
+
+def _against(found: Comparison) -> Iterator[str]:
     of = "size" if found.kind == "collective" else "point"
-    parts = []
     for index, letter in enumerate(found.letters[1:], 1):
         figures = [one for line in found.lines if (one := line.figures[index]) is not None]
         said = bench_sentence.outcomes(figures, of, min(found.repeats[0], found.repeats[index]))
-        parts.append(f"{letter} against A: {said or 'no ratio'}")
-    return "; ".join(parts)
+        yield f"{letter} against A: {said or 'no ratio'}"
 
 
 def _run(name: str, run: StoredRun, repeats: int, variant: str | None) -> str:

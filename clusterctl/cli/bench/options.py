@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -384,11 +383,7 @@ class Reports:
 
     html: Annotated[cli.HtmlOption, _OF_A_RESULT] = None
     junit: Annotated[cli.JunitOption, NotWith("--preflight", "--dry-run")] = None
-    csv: Annotated[
-        Path | None,
-        typer.Option("--csv", metavar="FILE", help="Also write the figures as CSV, for spreadsheets."),
-        _OF_A_RESULT,
-    ] = None
+    csv: Annotated[cli.CsvOption, _OF_A_RESULT] = None
     prometheus: Annotated[cli.PrometheusOption, _OF_A_RESULT] = None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +17,9 @@ def compare_runs(
         typer.Argument(metavar="RUN RUN...", help="The runs, as for show; the first is the reference."),
     ],
     html: cli.HtmlOption = None,
+    junit: cli.JunitOption = None,
+    csv: cli.CsvOption = None,
+    prometheus: cli.PrometheusOption = None,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
@@ -28,7 +32,7 @@ def compare_runs(
     from clusterctl.results.comparison import compare, to_document
     from clusterctl.views import comparison
 
-    report_files.refuse_unwritable(html)
+    report_files.refuse_unwritable(html, junit, csv, prometheus)
     records = [folders.named(name, runs) for name in names]
     found = compare(records)
     view = comparison.view(found, records)
@@ -36,6 +40,12 @@ def compare_runs(
         from clusterctl.report.html import of_view as html_of
 
         report_files.write(html, html_of.render(view))
+    forms: tuple[tuple[Path | None, comparison.Form], ...] = (
+        (junit, "junit"), (csv, "csv"), (prometheus, "prometheus")
+    )  # fmt: skip
+    for path, form in forms:
+        if path is not None:
+            report_files.write(path, comparison.form(form, view))
     if as_json:
         console.emit_json(to_document(found))
     else:

@@ -82,11 +82,25 @@ def test_pages_are_written_where_one_says(runs, capsys, tmp_path):
     assert code == 2 and "has no result yet" in err
 
 
-def test_runs_are_compared_with_the_first(runs, capsys):
+def test_runs_are_compared_with_the_first(runs, capsys, tmp_path):
     code, out, _ = call(capsys, "compare", "c0de", "aaaa", "--json")
     document = json.loads(out)
     assert code == 0 and document["comparable"] is False
     assert document["differences"] == [{"field": "np", "values": ["4", "2"]}]
+    table, junit, prometheus = (tmp_path / name for name in ("x.csv", "x.xml", "x.prom"))
+    files = ("--csv", str(table), "--junit", str(junit), "--prometheus", str(prometheus))
+    assert call(capsys, "compare", "c0de", "aaaa", *files)[0] == 0
+    first, other = document["lines"][-1]["figures"]
+    rows = [
+        row for row in csv.DictReader(table.read_text().splitlines()) if row["size_bytes"] == str(1 << 30)
+    ]
+    assert [float(row["busbw_gbps"]) for row in rows] == [first["busbw_gbps"], other["busbw_gbps"]]
+    assert rows[0]["ratio"] == "" and float(rows[1]["ratio"]) == pytest.approx(other["ratio"], abs=1e-4)
+    assert f"1 GiB: {other['ratio']:.3f} times the speed, measured once" in junit.read_text()
+    ratio, word = [line for line in prometheus.read_text().splitlines() if f'size_bytes="{1 << 30}"' in line]
+    assert ratio.startswith("clusterctl_compare_speed_ratio{")
+    assert float(ratio.split()[-1]) == pytest.approx(other["ratio"], abs=1e-4)
+    assert word.startswith("clusterctl_compare_comparison{") and 'word="measured once"' in word
     code, _, err = call(capsys, "compare", "c0de", "beef")
     assert code == 2 and "no figure in common" in err
 
