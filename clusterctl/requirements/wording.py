@@ -16,6 +16,10 @@ ENROLL = (
     "/var/lib/dkms/mok.pub (Ubuntu: /var/lib/shim-signed/mok/MOK.der), then reboot and confirm at the console"
 )
 """What a person must do before a module that DKMS built can be loaded (dkms README, "Secure Boot")."""
+UNTIL_CLEARED = (
+    "drain the node; until the fault is cleared: 1. nvidia-smi --gpu-reset, 2. reboot, 3. have it serviced"
+)
+"""What a person does with a GPU that has a fault, in this order."""
 _WORDS = {
     ReadStatus.ABSENT: "was not found",
     ReadStatus.EMPTY: "is empty",

@@ -344,7 +344,11 @@ def _logged(text: str, gpus: tuple[GpuHealth, ...]) -> HealthEvent:
     if sxid := switch_xid_of(text):
         effect = Effect.GRAVE if sxid.is_fatal else Effect.DOUBTFUL
         what = f"SXid {sxid.number} ({'fatal' if sxid.is_fatal else 'not fatal'})"
-        action = "reset all GPUs and switches of the node, or reboot" if sxid.is_fatal else ""
+        action = (
+            "1. reset all GPUs and switches of the node, 2. reboot, 3. have the board serviced"
+            if sxid.is_fatal
+            else ""
+        )
         return HealthEvent(
             f"NVSwitch {sxid.switch}", f"sxid_{sxid.number}", what, effect, None, action, _SWITCH_SOURCE
         )  # fmt: skip

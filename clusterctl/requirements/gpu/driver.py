@@ -16,7 +16,7 @@ from clusterctl.requirements.gpu import driver_install as gpu_driver_install
 from clusterctl.requirements.gpu import links as gpu_links
 from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus, unsupported, why_none
 from clusterctl.requirements.steps import LoadModule, Reboot, Step
-from clusterctl.requirements.wording import because
+from clusterctl.requirements.wording import UNTIL_CLEARED, because
 from clusterctl.text.wording import counted, some
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _without_answer(facts: NodeFacts, node: Node) -> Decision:
         steps = (Reboot("Reboot with the upgraded NVIDIA driver"),) if allowed else ()
         return Decision(NAME, Status.UNMET, reason, steps=steps)
     if any(words in reading.detail for words in LOST):
-        reason = f"driver {driver.version} is loaded, but a GPU does not answer ({reading.detail})"
+        reason = f"driver {driver.version} is loaded, but a GPU does not answer ({reading.detail}; {UNTIL_CLEARED})"
         return Decision(NAME, Status.UNMET, reason)
     if reading.status is ReadStatus.ABSENT:
         if facts.in_container:
@@ -123,9 +123,7 @@ def _ill(facts: NodeFacts) -> str | None:
     if not ill:
         return None
     named = some([f"GPU {gpu.index} ({gpu.pci_address}): {gpu.fault}" for gpu in ill])
-    return (
-        f"{named} (look for Xid in the kernel log; drain the node, then run nvidia-smi --gpu-reset or reboot)"
-    )
+    return f"{named} (look for Xid in the kernel log; {UNTIL_CLEARED})"
 
 
 def _count(facts: NodeFacts, node: Node, fleet: Fleet) -> str | None:

@@ -10,7 +10,7 @@ from clusterctl.facts.xid import gpu_at, switch_xid_of, xid_of
 from clusterctl.requirements.about import About
 from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.gpus import own_gpus, why_none
-from clusterctl.requirements.wording import because
+from clusterctl.requirements.wording import UNTIL_CLEARED, because
 from clusterctl.text.wording import counted, some
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     }
     warnings = _warnings(gpus, [] if faults else repaired)
     if faults:
-        hint = "drain the node; until the fault is cleared: 1. nvidia-smi --gpu-reset, 2. reboot, 3. have it serviced"
-        return Decision(NAME, Status.UNMET, f"{some(faults)} ({hint})", evidence, warnings)
+        return Decision(NAME, Status.UNMET, f"{some(faults)} ({UNTIL_CLEARED})", evidence, warnings)
     if facts.in_container:
         reason = "this is a container; the driver and the kernel log belong to the host"
         return Decision(NAME, Status.NOT_APPLICABLE, reason, evidence, warnings)
