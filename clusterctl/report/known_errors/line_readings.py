@@ -69,11 +69,14 @@ class _Row(_Part):
     @cached_property
     def any_text(self) -> re.Pattern[str]:
         """Return the pattern of all texts."""
+        # The name of a constant may be the end of a longer one (NVML_ERROR_GPU_IS_LOST).
         words = (
-            re.escape(text.removesuffix("*")) + (r"(?![a-z0-9_])" if text[-1].isalpha() else "")
+            ("(?<![a-z0-9])" if "_" in text else "(?<![a-z0-9_])")
+            + re.escape(text.removesuffix("*"))
+            + (r"(?![a-z0-9_])" if text[-1].isalpha() else "")
             for text in self.texts
         )
-        return re.compile(rf"(?<![a-z0-9_])(?:{'|'.join(words)})", re.I)
+        return re.compile("|".join(words), re.I)
 
     @cached_property
     def compiled(self) -> re.Pattern[str] | None:
