@@ -75,7 +75,7 @@ _SECTIONS = (
     _Section(
         VerdictStatus.UNMET, VerdictOwner.BOOTSTRAP, Cell("+", Tone.FIXABLE), "bootstrap fixes it", "Fixed by bootstrap"
     ),
-    _Section(VerdictStatus.UNKNOWN, None, Cell("?", Tone.OPEN), title="Unknown"),
+    _Section(VerdictStatus.UNKNOWN, None, Cell("?", Tone.OPEN), title="Unsure"),
     _Section(VerdictStatus.MET, None, Cell("\u2713", Tone.GOOD)),
     _Section(VerdictStatus.NOT_APPLICABLE, None, Cell("\u2013", Tone.FAINT), "not applicable"),
 )  # fmt: skip
@@ -420,7 +420,7 @@ def _tiles(found: Check) -> Iterator[Tile]:
     counts, answered = found.summary.nodes, _answered(found)
     lost = [node.name for node in found.nodes if not node.reachable]
     for label, count, section in zip(
-        ("Need a person", "Bootstrap fixes", "Unknown"),
+        ("Need a person", "Bootstrap fixes", "Unsure"),
         (counts.you, counts.bootstrap, counts.unknown),
         _OPEN,
         strict=True,
