@@ -83,6 +83,8 @@ def test_a_run_that_was_cut_off_is_resumed_and_names_the_slow_node(
         assert {value["field"] for value in rows[node, "disk"]["values"]} == {
             "write_mb_per_s", "read_mb_per_s", "randread_iops",
         }  # fmt: skip
+        memory = {value["field"] for value in rows[node, "cpu-memory"]["values"]}
+        assert memory == {"read_mb_per_s", "write_mb_per_s"}
     slow, other = rows["node2", "cpu-memory"], rows["node1", "cpu-memory"]
     assert (slow["status"], other["status"]) == ("warn", "ok"), (slow, other)
     assert "read_mb_per_s" in slow["reason"]

@@ -1,18 +1,14 @@
 """``clusterctl accept`` on two guests with their own kernel: its log, a disk, and RDMA over Soft-RoCE."""
 
 import json
-import shlex
 
-import small_arrays
-
-ROWS = "requirements,drift,cpu-verify,cpu-memory,disk,rdma-bandwidth,rdma-latency"
+# What takes a kernel of its own. Those of CPU and memory run in containers (test_accept_docker.py): guests without KVM
+# would compute for a minute.
+ROWS = "requirements,drift,disk,rdma-bandwidth,rdma-latency"
 LEFT = "ls -d /tmp/clusterctl-* /var/tmp/clusterctl-* 2>/dev/null || true"
 
 
 def test_two_guests_are_measured_with_real_tools_over_soft_roce(qemu_lab, run_clusterctl, tmp_path):
-    place = "/usr/local/bin/stress-ng"
-    for node in ("node1", "node2"):
-        qemu_lab.run(node, f"printf %s {shlex.quote(small_arrays.script())} >{place} && chmod 755 {place}")
     done = run_clusterctl(
         "accept", str(qemu_lab.lab.inventory_path), "--only", ROWS, "--html", str(tmp_path / "page.html"), "--json",
         env={
@@ -31,10 +27,6 @@ def test_two_guests_are_measured_with_real_tools_over_soft_roce(qemu_lab, run_cl
         assert (bandwidth["unit"], bandwidth["value"] > 0) == ("Gb/s", True)
         (latency,) = rows[node, "rdma-latency"]["values"]
         assert (latency["field"], latency["value"] > 0) == ("latency_us", True)
-        assert {value["field"] for value in rows[node, "cpu-memory"]["values"]} == {
-            "read_mb_per_s", "write_mb_per_s",
-        }  # fmt: skip
         assert len(rows[node, "disk"]["values"]) == 3
         assert qemu_lab.output(node, LEFT) == ""
-        qemu_lab.run(node, f"rm {place}")
     assert "Soft-RoCE" in (tmp_path / "page.html").read_text()
