@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -115,8 +115,6 @@ class Accept(Sparse, Document):
     ``cause`` is the known cause in the logs of programs and launches that failed; omitted without one. ``strict`` has
     the warnings that make the exit code 1 with ``--strict``; omitted without the option.
     """
-
-    OPTIONAL: ClassVar = frozenset({"cause", "strict"})
 
     schema_: Literal["clusterctl.accept/1"] = Field(default="clusterctl.accept/1", alias="schema")
     run: str

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 
+@cache
+def _left_out(model: type[Part]) -> frozenset[str]:
+    """Return the fields that a part of this model leaves out if they are None."""
+    if not issubclass(model, Sparse):
+        return frozenset()
+    return (
+        frozenset(name for name, field in model.model_fields.items() if field.default is None) - model.ALWAYS
+    )
+
+
 def _as_written(shown: dict[str, Any], model: type[Part]) -> None:
-    """Describe, in the JSON Schema of a model, what is written: the schema's name always, no null for OPTIONAL."""
+    """Describe, in the JSON Schema of a model, what is written: the schema's name always, no null that is left out."""
     if "schema_" in model.model_fields:
         shown["required"] = ["schema", *shown.get("required", ())]
-    for name in model.OPTIONAL:
+    for name in _left_out(model):
         field = shown["properties"][name]
         del field["default"]
         kinds = [kind for kind in field.pop("anyOf") if kind != {"type": "null"}]
@@ -21,20 +32,21 @@ def _as_written(shown: dict[str, Any], model: type[Part]) -> None:
 class Part(BaseModel):
     """An object inside a document; unknown fields are rejected."""
 
-    OPTIONAL: ClassVar[frozenset[str]] = frozenset()
-    """The fields that a ``Sparse`` part leaves out if they are None."""
-
     # A command uses few of the models that it imports, so each is built on its first use.
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_as_written, defer_build=True)
 
 
 class Sparse(Part):
-    """A part without its ``OPTIONAL`` fields if they are None; every other field is always written."""
+    """A part without the fields that are None by default and now; every other field is always written."""
+
+    ALWAYS: ClassVar[frozenset[str]] = frozenset()
+    """Fields that are None by default and written nevertheless."""
 
     @model_serializer(mode="wrap")
     def _leave_out(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = handler(self)
-        return {name: v for name, v in document.items() if v is not None or name not in self.OPTIONAL}
+        left_out = _left_out(type(self))
+        return {name: v for name, v in document.items() if v is not None or name not in left_out}
 
 
 class Document(Part):

@@ -51,7 +51,7 @@ class VariantRow(Sparse):
     too; variants are compared by graphs at each size where all of them have one.
     """
 
-    OPTIONAL: ClassVar = frozenset({"repeats_needed", "calls_us"})
+    ALWAYS: ClassVar = frozenset({"in_place", "noise", "word"})
 
     size_bytes: int
     time_us: Spread
@@ -81,7 +81,7 @@ class VariantPoint(Sparse):
     omitted where it was not measured.
     """
 
-    OPTIONAL: ClassVar = frozenset({"repeats_needed", "communication"})
+    ALWAYS: ClassVar = frozenset({"efficiency_between_nodes", "loss_first", "loss", "noise", "word"})
 
     np: int
     nodes: int
@@ -138,8 +138,6 @@ class VariantResult(Sparse):
     other benchmarks.
     """
 
-    OPTIONAL: ClassVar = frozenset({"walls"})
-
     name: str
     library: str | None
     environment: dict[str, str]
@@ -183,8 +181,6 @@ class BenchResult(Sparse, Document):
     the average bus bandwidth of nccl-tests, over all rows and both halves of the first variant; omitted without rows.
     ``cause`` is the known cause of a failure in the run's logs; omitted without one.
     """
-
-    OPTIONAL: ClassVar = frozenset({"avg_busbw_gbps", "cause"})
 
     schema_: Literal["clusterctl.bench/1"] = Field(default="clusterctl.bench/1", alias="schema")
     run: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -17,8 +17,6 @@ class Verdict(Sparse):
     Of an unmet one, ``owner`` is who meets it, and ``no_step`` why bootstrap has no step, if the reason does not say
     so.
     """
-
-    OPTIONAL: ClassVar = frozenset({"owner", "no_step", "warnings"})
 
     requirement: str
     status: VerdictStatus
@@ -94,8 +92,6 @@ class Check(Document, Sparse):
     ``run`` is absent in ``report.json`` and with ``--replay``, ``ready_to_launch`` if nothing was checked that a launch
     needs, ``strict`` without ``--strict``: the drift that makes the exit code 1.
     """
-
-    OPTIONAL: ClassVar = frozenset({"ready_to_launch", "run", "strict"})
 
     schema_: Literal["clusterctl.check/1"] = Field(default="clusterctl.check/1", alias="schema")
     nodes: tuple[CheckedNode, ...]

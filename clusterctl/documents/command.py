@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -22,8 +22,6 @@ class Answer(Sparse):
 
     ``cut`` is present if the node wrote more than ``--max-output``.
     """
-
-    OPTIONAL: ClassVar = frozenset({"error", "kind", "status", "stdout", "stderr", "cut"})
 
     name: str
     error: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -36,8 +36,6 @@ class Up(Document, Sparse):
     ``inventory`` and ``nodes`` are present if all containers started; otherwise ``failed``, and in ``left`` the nodes
     on which a container may still run. ``cause`` is the known cause in what the nodes reported; omitted without one.
     """
-
-    OPTIONAL: ClassVar = frozenset({"inventory", "nodes", "failed", "left", "cause"})
 
     schema_: Literal["clusterctl.up/1"] = Field(default="clusterctl.up/1", alias="schema")
     run: str

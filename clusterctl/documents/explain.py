@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -53,8 +53,6 @@ class KnownError(Sparse):
     consequence; absent without one.
     ``gpus`` are PCI addresses, or indexes as NCCL counts them in a process.
     """
-
-    OPTIONAL: ClassVar = frozenset({"may_follow"})
 
     id: str
     role: ErrorRole

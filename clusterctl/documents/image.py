@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -25,8 +25,6 @@ class LibraryPackage(Part):
 
 class LibraryFile(Sparse):
     """One file of a library; ``soname`` only for a shared library that names itself."""
-
-    OPTIONAL: ClassVar = frozenset({"soname"})
 
     path: str
     size_bytes: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -15,8 +15,6 @@ from clusterctl.documents.words import Success
 
 class Command(Sparse):
     """One command line that was run; ``variant`` and ``repeat`` are present with ``--compare``."""
-
-    OPTIONAL: ClassVar = frozenset({"variant", "repeat", "np"})
 
     variant: str | None = None
     repeat: int | None = None
@@ -45,8 +43,6 @@ class Launched(Sparse):
 
     ``env`` has the names of secrets without values; null is a variable that is passed on by name.
     """
-
-    OPTIONAL: ClassVar = frozenset({"variant", "repeat"})
 
     variant: str | None = None
     repeat: int | None = None
@@ -91,8 +87,6 @@ class Preflight(Sparse, Document):
     ``cause`` is the known cause of a failure in the run's logs; omitted without one.
     """
 
-    OPTIONAL: ClassVar = frozenset({"cause"})
-
     schema_: Literal["clusterctl.preflight/1"] = Field(default="clusterctl.preflight/1", alias="schema")
     run: str
     library: str | None
@@ -109,8 +103,6 @@ class PlannedLaunch(Sparse):
     ``files`` has null for a program of clusterctl instead of its text. ``brought`` has the path and the size in bytes
     of each file that ``launch --bring`` copies to every node; omitted without that option.
     """
-
-    OPTIONAL: ClassVar = frozenset({"variant", "launcher", "library", "brought"})
 
     variant: str | None = None
     launcher: str | None = None

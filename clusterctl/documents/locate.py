@@ -203,7 +203,7 @@ class Locate(Sparse, Document):
     ``cause`` is the known cause of a failure in the run's logs; omitted without one.
     """
 
-    OPTIONAL: ClassVar = frozenset({"cause"})
+    ALWAYS: ClassVar = frozenset({"apart", "health"})
 
     schema_: Literal["clusterctl.locate/1"] = Field(default="clusterctl.locate/1", alias="schema")
     run: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -98,8 +98,6 @@ class ComparedFigure(Sparse):
     both were measured once. ``repeats_needed``: how many repeats of both would decide an undecided difference.
     """
 
-    OPTIONAL: ClassVar = frozenset({"busbw_gbps", "samples_per_s", "time_us", "repeats_needed"})
-
     busbw_gbps: float | None = None
     samples_per_s: float | None = None
     time_us: float | None = None
@@ -111,8 +109,6 @@ class ComparedFigure(Sparse):
 
 class ComparedLine(Sparse):
     """The figures of all runs at one message size (collective) or number of ranks (training)."""
-
-    OPTIONAL: ClassVar = frozenset({"size_bytes", "np"})
 
     size_bytes: int | None = None
     np: int | None = None

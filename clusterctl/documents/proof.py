@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import ConfigDict, JsonValue
 
@@ -31,8 +31,6 @@ class HardwareEvent(Sparse):
     ``by`` is the growth of a counter, or how often the event was logged; null for a state. ``source`` says where the
     meaning comes from. ``repeat``, from 1, is present in runs with repeats.
     """
-
-    OPTIONAL: ClassVar = frozenset({"repeat"})
 
     node: str
     place: str
@@ -97,8 +95,6 @@ class UsageProof(Sparse):
     other settings chose the same ones.
     """
 
-    OPTIONAL: ClassVar = frozenset({"same_algorithms_as"})
-
     read: dict[str, str]
     proven: dict[str, str]
     mechanisms: dict[str, int]
@@ -138,8 +134,6 @@ class NeighbourRates(Part):
 class SlowRank(Sparse):
     """A rank that is slower than its peers: its samples per second in a training, its GB/s in a collective."""
 
-    OPTIONAL: ClassVar = frozenset({"samples_per_s", "median_samples_per_s", "gbps", "median_gbps"})
-
     rank: int
     host: str | None
     samples_per_s: float | None = None
@@ -151,8 +145,6 @@ class SlowRank(Sparse):
 
 class TopologyPart(Sparse):
     """A switch, GPU or network card, its link upwards, and what is below it; ``degraded``: what is wrong."""
-
-    OPTIONAL: ClassVar = frozenset({"rate", "degraded", "below"})
 
     kind: Literal["switch", "gpu", "nic"]
     name: str
@@ -172,8 +164,6 @@ class TopologyDomain(Part):
 
 class TopologyGroup(Sparse):
     """Nodes with the same topology; the parts of groups beyond the largest are left out."""
-
-    OPTIONAL: ClassVar = frozenset({"domains", "nvlinks", "graphs", "other_graphs"})
 
     nodes: tuple[str, ...]
     source: Literal["nccl", "facts"]
@@ -308,7 +298,3 @@ class Proof(Sparse):
     def more(self) -> frozenset[str]:
         """Return the names of the entries that a later version added."""
         return frozenset(self.model_extra or ())
-
-
-Proof.OPTIONAL = frozenset(Proof.model_fields)
-VariantProof.OPTIONAL = frozenset(VariantProof.model_fields)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -34,8 +34,6 @@ class LintFinding(Part):
 
 class Render(Document, Sparse):
     """``clusterctl render ... --json``; which of the last fields are present depends on the artifact."""
-
-    OPTIONAL: ClassVar = frozenset({"argv", "nodes", "hosts", "findings", "launches"})
 
     schema_: Literal["clusterctl.render/1"] = Field(default="clusterctl.render/1", alias="schema")
     artifact: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -47,8 +47,6 @@ class ListedRun(Sparse):
     ``benchmark`` and ``library`` are those of a benchmark, the libraries of all its variants joined by ``, ``.
     ``verdict`` of a benchmark or ``locate`` is the word on its page, such as ``measured`` or ``bad (slow)``.
     """
-
-    OPTIONAL: ClassVar = frozenset({"benchmark", "library", "verdict"})
 
     run: str
     verb: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -32,8 +32,6 @@ class Step(Sparse):
 
     ``undo`` is what an undo does with the step: ``remove /etc/x``.
     """
-
-    OPTIONAL: ClassVar = frozenset({"reason", "notes", "round", "undo"})
 
     requirement: str
     description: str
@@ -73,8 +71,6 @@ class Bootstrap(Document, Sparse):
 
     ``ready_to_launch`` is absent if nothing was checked that a launch needs.
     """
-
-    OPTIONAL: ClassVar = frozenset({"ready_to_launch"})
 
     schema_: Literal["clusterctl.bootstrap/1"] = Field(default="clusterctl.bootstrap/1", alias="schema")
     run: str
