@@ -1,7 +1,8 @@
-"""Derive from a node's facts what a launch needs, and say which facts to gather for it; no side effects."""
+"""Derive what a launch needs from a node's facts, or from the inventory for what is only printed; no side effects."""
 
 from __future__ import annotations
 
+from clusterctl.artifacts.ranks import slots_of
 from clusterctl.benchmarks.collective import sibling
 from clusterctl.errors import LaunchError
 from clusterctl.facts.base import malformed
@@ -13,6 +14,7 @@ from clusterctl.facts.model.python import NodePython
 from clusterctl.inventory.model import Node
 from clusterctl.launch import foreign_library, node_links
 from clusterctl.launch.environment import Library
+from clusterctl.launch.launchers.mpi_version import Family
 from clusterctl.launch.preflight import Readiness, interface_of
 
 READS = frozenset(
@@ -32,6 +34,12 @@ READS = frozenset(
     }
 )
 """The subjects of the facts that a launch reads."""
+
+
+_VERSIONS: dict[Family, str] = {
+    "openmpi": "mpirun (Open MPI) {major}.0.0",
+    "mpich": "HYDRA build details: Version: {major}.0",
+}
 
 
 def values(
@@ -123,3 +131,47 @@ def _cores(allowed: tuple[int, ...] | None, topology: CpuTopology | None) -> int
 def _cpu_model(topology: CpuTopology | None) -> str | None:
     """Return the model's name; None for processors that report only a part number (arm64)."""
     return None if topology is None or topology.model_name.startswith("0x") else topology.model_name or None
+
+
+def assumed(
+    node: Node,
+    *,
+    slots: int | None = None,
+    program: str = "all_reduce_perf",
+    mpi: tuple[Family, int] = ("openmpi", 4),
+) -> Readiness:
+    """Return what a node has if it is as the inventory describes it.
+
+    Its host name is its name, and its peers reach it at ``address``. ``mpirun``, ``python`` and ``all_reduce_perf`` of
+    the inventory exist, or these programs are on PATH; the perf programs are those of nccl-tests, and torch is
+    installed. ``slots`` applies to a node without ``slots`` and ``gpus``; each rank has one core. Raise ArtifactError
+    if the number of ranks is unknown.
+    """
+    family, major = mpi
+    found = slots_of(node, {node.name: slots} if slots is not None else None)
+    version = _VERSIONS[family].format(major=major)
+    perf = sibling(node.all_reduce_perf or "", program)
+    return Readiness(
+        node=node,
+        host=node.name,
+        uid=0,
+        cores=found,
+        gpus=node.gpus or 0,
+        interface=node.interfaces.first if node.interfaces else None,
+        interface_address=None,
+        interfaces="",
+        ssh_accepted_on=None,
+        ssh_port=node.port,
+        mpirun=node.mpirun or ("mpirun" if family == "openmpi" else "mpiexec"),
+        mpirun_version=version,
+        python=node.python or "python3",
+        python_version="3",
+        torch="2.9",
+        nccl=("2.28",),
+        perf=perf,
+        core_perf=None,
+        ports=frozenset(),
+        host_keys=(),
+        identity=node.identity_file,
+        known_hosts=node.known_hosts,
+    )

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from clusterctl.documents.evidence import GraphSearch
-from clusterctl.trust.nccl_log_model import GdrDistance
-from clusterctl.trust.nccl_process import KEPT, NO_LIBIBVERBS, ProcessState
+from clusterctl.trust.nccl_log_model import KEPT, NO_LIBIBVERBS, GdrDistance, ProcessState
 
 _VERSION = re.compile(r"NCCL version (\S+)")
 _SETTING = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")

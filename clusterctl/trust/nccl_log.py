@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from clusterctl.trust.nccl_lines import change_of
-from clusterctl.trust.nccl_log_model import NcclLog
-from clusterctl.trust.nccl_process import Algorithms, ProcessState
+from clusterctl.trust.nccl_log_model import Algorithms, NcclLog, ProcessState
 
 # Small enough that the tuples of a block stay in a core's cache.
 _BLOCK_BYTES = 256 << 10

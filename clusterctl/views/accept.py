@@ -13,7 +13,9 @@ from clusterctl.documents.accept import (
     Accept,
     AcceptedNode,
     AcceptedRow,
+    AcceptPlan,
     AcceptValue,
+    PlannedRow,
     RowStatus,
 )
 from clusterctl.inventory import nodeset
@@ -418,3 +420,46 @@ def _metrics(found: Accept) -> Iterator[Metric]:
             for one in row.values
         ),
     )
+
+
+def plan(found: AcceptPlan) -> View:
+    """Return the plan for people."""
+    used = [row for row in found.rows if row.nodes or row.not_run]
+    unused = grouped(
+        (reason, row.row)
+        for row in found.rows
+        if row not in used
+        for reason in dict.fromkeys(row.not_applicable.values())
+    )
+    lines = tuple(f"not applicable: {', '.join(names)}: {reason}" for reason, names in unused.items())
+    return View(
+        "",
+        (
+            *(Block("", items=(_planned(row),), apart=True) for row in used),
+            Block("", lines=lines, apart=True),
+        ),
+    )
+
+
+def _planned(row: PlannedRow) -> Item:
+    on = f" on {named(row.nodes)}" if row.nodes else ""
+    return Item(Tone.NAME, f"{row.row} ({row.tier.value}): {row.title}{on}", tuple(_about(row)))
+
+
+def _about(row: PlannedRow) -> Iterator[str]:
+    for word, reasons in (
+        (words.OF_ROWS[RowStatus.NOT_RUN].value, row.not_run),
+        ("not applicable", row.not_applicable),
+    ):
+        kinds = Kinds()
+        for name, reason in reasons.items():
+            kinds.add((), reason, name)
+        for said, names, differs in kinds.found.values():
+            yield f"{word} on {named(names)}: {Kinds.said(said, differs)}"
+    if row.hardware and row.nodes:
+        yield f"hardware: {', '.join(row.hardware)}"
+    for one in row.thresholds if row.nodes else ():
+        of = f" ({' or '.join(one.hardware)})" if one.hardware else ""
+        word = "" if "worse than the median" in one.when else f"{words.OF_ROWS[one.verdict].value} if "
+        yield f"{word}{one.when}{of}"
+        yield f"    source: {one.source}"

@@ -26,11 +26,11 @@ from clusterctl.inventory.imports.found import Source
 from clusterctl.inventory.imports.hostfile import read as read_hostfile
 from clusterctl.inventory.model import Inventory, Node
 from clusterctl.launch import plan
-from clusterctl.launch.assume import assumed
 from clusterctl.launch.launchers.hydra import Hydra
 from clusterctl.launch.launchers.openmpi import OpenMpi
 from clusterctl.launch.launchers.srun import Srun
 from clusterctl.launch.launchers.torchrun import Torchrun
+from clusterctl.launch.readiness import assumed
 
 SHELLS = (("dash",), ("bash",), ("bash", "--posix"), ("busybox", "sh"))
 FIELDS = hostile.fields()

@@ -188,21 +188,21 @@ def _write_hostfile(path: Path, inventory: Inventory, found: Accept) -> None:
 
 def _show_plan(session: Session, asked: AcceptRequest, limits: AcceptLimits, *, as_json: bool) -> None:
     """Gather facts, and print what a run would do; nothing is measured, and no run folder is left."""
-    from clusterctl.acceptance import plan
+    from clusterctl.acceptance import document as documents
     from clusterctl.acceptance.outcomes import OutcomeFile
     from clusterctl.cli.accept import run as running
     from clusterctl.cli.session import say_failures
     from clusterctl.report.text import of_view
-    from clusterctl.views import accept_plan
+    from clusterctl.views import accept as views
 
     rows = running.rows_of(asked)
     with tempfile.TemporaryDirectory() as folder:
         outcomes = OutcomeFile(Path(folder))
         with running.engine_of(session, rows, outcomes, Path(folder), all_at_once=True) as engine:
             facts = engine.prepare()
-            found = plan.document(rows, list(engine.ready.values()), limits)
+            found = documents.planned(rows, list(engine.ready.values()), limits)
     if as_json:
         console.emit_json(found.document())
     else:
-        console.data(of_view.lines(accept_plan.view(found), console.width()))
+        console.data(of_view.lines(views.plan(found), console.width()))
     say_failures(facts.failures)

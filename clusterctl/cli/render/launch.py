@@ -92,8 +92,8 @@ def by_hand(
     ``options`` returns the variables that the command line names, for the ranks and slots of the launch.
     """
     from clusterctl.launch import plan
-    from clusterctl.launch.assume import assumed
     from clusterctl.launch.environment import misspelt
+    from clusterctl.launch.readiness import assumed
 
     if asked.program and (asked.model or asked.collective or asked.batch_size):
         raise UsageError("a program cannot be combined with --model, --batch-size or --collective")
@@ -132,10 +132,10 @@ def as_bench(
     from clusterctl.benchmarks.collective import program_of
     from clusterctl.cli.bench import options
     from clusterctl.cli.bench.request import requests_of
-    from clusterctl.launch.assume import assumed
     from clusterctl.launch.environment import misspelt
     from clusterctl.launch.identity import SHOWN
     from clusterctl.launch.plan import plan
+    from clusterctl.launch.readiness import assumed
 
     require_alone(
         "--bench",

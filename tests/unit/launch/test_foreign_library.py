@@ -8,9 +8,9 @@ from clusterctl.errors import UsageError
 from clusterctl.facts.model.python import InstalledLibrary
 from clusterctl.inventory.model import Node
 from clusterctl.launch import foreign_library
-from clusterctl.launch.assume import assumed
 from clusterctl.launch.identity import SHOWN
 from clusterctl.launch.plan import plan
+from clusterctl.launch.readiness import assumed
 from clusterctl.launch.request import Request
 from clusterctl.workloads import foreign_library as rank
 

@@ -8,10 +8,10 @@ from clusterctl.benchmarks.collective import CollectiveSweep
 from clusterctl.errors import LaunchError
 from clusterctl.inventory.model import Node
 from clusterctl.launch import failure
-from clusterctl.launch.assume import assumed
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.identity import SHOWN
 from clusterctl.launch.plan import plan
+from clusterctl.launch.readiness import assumed
 from clusterctl.launch.request import Request
 
 # Real output of nccl-tests: one process with four H200.

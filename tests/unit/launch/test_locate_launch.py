@@ -11,8 +11,8 @@ from clusterctl.benchmarks.neighbours import Neighbourhood
 from clusterctl.errors import UsageError
 from clusterctl.inventory.model import Node
 from clusterctl.launch import locate, preflight, slow_parts
-from clusterctl.launch.assume import assumed
 from clusterctl.launch.identity import SHOWN
+from clusterctl.launch.readiness import assumed
 
 RUNNER = SimpleNamespace(identity=lambda: SHOWN, directory=SHOWN.directory)
 PERF = "/opt/bin/all_reduce_perf"

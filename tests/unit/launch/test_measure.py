@@ -9,11 +9,11 @@ from clusterctl.benchmarks.neighbours import Neighbourhood, Neighbours
 from clusterctl.benchmarks.training import Training
 from clusterctl.documents.evidence import SlowPart
 from clusterctl.inventory.model import Node
-from clusterctl.launch.assume import assumed
 from clusterctl.launch.identity import SHOWN
 from clusterctl.launch.measure import Measurement
 from clusterctl.launch.measured import environment_of
 from clusterctl.launch.plan import CPU_SWEEP, plan, sweep_of
+from clusterctl.launch.readiness import assumed
 from clusterctl.launch.request import Request
 
 

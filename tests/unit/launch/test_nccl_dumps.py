@@ -7,7 +7,7 @@ import pytest
 
 from clusterctl.inventory.model import Node
 from clusterctl.launch import nccl_dumps
-from clusterctl.launch.assume import assumed
+from clusterctl.launch.readiness import assumed
 
 TORCH = ("python3", "/tmp/clusterctl-x/workloads.pyz", "training")
 PERF = ("/opt/all_reduce_perf", "-b", "8")

@@ -18,11 +18,11 @@ from usage_of_ranks import Combination, of_ranks
 from clusterctl.cli.bench import compare
 from clusterctl.errors import ClusterctlError
 from clusterctl.inventory.model import Node
-from clusterctl.launch.assume import assumed
 from clusterctl.launch.choose import LIBRARIES
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.identity import SHOWN
 from clusterctl.launch.interleave import interleave
+from clusterctl.launch.readiness import assumed
 from clusterctl.launch.viewer import Viewer
 from clusterctl.results.model import from_interleaved
 from clusterctl.transport.base import HostMap

@@ -5,10 +5,10 @@ import pytest
 from clusterctl.cli.bench import compare as bench_compare
 from clusterctl.errors import ClusterctlError, UsageError
 from clusterctl.inventory.model import Node
-from clusterctl.launch.assume import assumed
 from clusterctl.launch.identity import SHOWN
 from clusterctl.launch.interleave import request_of
 from clusterctl.launch.plan import plan
+from clusterctl.launch.readiness import assumed
 from clusterctl.launch.request import Request
 from clusterctl.launch.variants import Variant, parse_variants, require_reader, without_effect
 

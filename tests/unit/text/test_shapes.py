@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from clusterctl.text.secret import names, shapes
+from clusterctl.text.secret import scrub, shapes
 from clusterctl.text.secret.scrub import Scrubber, names_a_secret, scrubbed
 
 S = "hunter22"
@@ -142,7 +142,7 @@ def test_half_a_surrogate_pair_is_hidden_too(text: str) -> None:
 
 
 def _patterns() -> list[re.Pattern[str]]:
-    found = [v for module in (names, shapes) for v in vars(module).values() if isinstance(v, re.Pattern)]
+    found = [v for module in (scrub, shapes) for v in vars(module).values() if isinstance(v, re.Pattern)]
     found += [one.pattern for one in shapes.SHAPES]
     return list(dict.fromkeys([*found, *(one.behind for one in shapes.SHAPES if one.behind is not None)]))
 

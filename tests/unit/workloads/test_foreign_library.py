@@ -12,7 +12,7 @@ from free_ports import free_port
 
 from clusterctl.inventory.model import Node
 from clusterctl.launch import foreign_library as launching
-from clusterctl.launch.assume import assumed
+from clusterctl.launch.readiness import assumed
 from clusterctl.trust import foreign_library as proof
 from clusterctl.trust import usage
 from clusterctl.workloads import foreign_library
