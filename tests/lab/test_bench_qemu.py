@@ -46,8 +46,8 @@ def environment(qemu_lab, tmp_path):
     }
 
 
-def packets_sent(qemu_lab):
-    counter = "cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts"
+def packets_sent(qemu_lab, device="rxe0"):
+    counter = f"cat /sys/class/infiniband/{device}/ports/1/hw_counters/sent_pkts"
     return {node.name: int(qemu_lab.output(node.name, counter)) for node in qemu_lab.lab.nodes}
 
 
@@ -130,6 +130,60 @@ def test_ranks_whose_rdma_stops_are_named(qemu_lab, perf, stop, go_on, why):
     for node in qemu_lab.lab.nodes:
         assert "pd 1 cq 1 qp 1 cm_id 0 mr 0 ctx 0" in qemu_lab.output(node.name, "rdma resource show")
     qemu_lab.run("node2", f"ping -q -c 1 -w 60 {qemu_lab.lab.nodes[0].fabric_address}")
+
+
+@pytest.fixture
+def second_rail(qemu_lab):
+    """On each guest, ``rxe1`` of a macvlan ``rail1`` above the interface of ``rxe0``."""
+    for number, node in enumerate(qemu_lab.lab.nodes, 1):
+        qemu_lab.run(
+            node.name,
+            "ip link add link fabric0 name rail1 type macvlan mode bridge && "
+            f"ip address add 10.84.0.{number}/24 dev rail1 && ip link set rail1 up && "
+            "rdma link add rxe1 type rxe netdev rail1",
+        )
+    yield
+    for node in qemu_lab.lab.nodes:
+        qemu_lab.run(node.name, "rdma link delete rxe1; ip link delete rail1", check=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "ports", "used"),
+    [
+        (
+            "CCORE_RDMA_DEVICE=rxe0,rxe1",
+            r"rxe0 port 1, GID \d+ \(10\.83\.0\.1\d\) and rxe1 port 1, GID \d+ \(10\.84\.0\.\d\), 2 queue pairs",
+            ("rxe0", "rxe1"),
+        ),
+        # The tables of both devices have the address.
+        (
+            "CCORE_SOCKET_IFNAME=rail1 CCORE_ROOT_ADDR=10.84.0.1",
+            r"rxe1 port 1, GID \d+ \(10\.84\.0\.\d\), 1 queue pair",
+            ("rxe1",),
+        ),
+    ],
+    ids=["both", "macvlan"],
+)
+def test_the_rails_that_ranks_use(qemu_lab, perf, second_rail, settings, ports, used):
+    devices = ("rxe0", "rxe1")
+    before = {device: packets_sent(qemu_lab, device) for device in devices}
+    if len(used) == 1:
+        lists = qemu_lab.output("node1", "cat /sys/class/infiniband/rxe[01]/ports/1/gids/*")
+        assert lists.count("ffff:0a54:0001") >= 2, lists
+    ranks = ranks_over_rdma(qemu_lab, f"env {settings} timeout 200 {perf} -b 64K -e 64K -n 20")
+    try:
+        outputs = [rank.communicate(timeout=250)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    for rank in (0, 1):
+        assert re.search(rf"rdma by rank {rank} over {ports} per peer", outputs[0]), outputs[0]
+    for device in devices:
+        for node, packets in packets_sent(qemu_lab, device).items():
+            sent = packets - before[device][node]
+            # 64 KiB 20 times and more, in packets of 1024 bytes; over both rails half of it each.
+            assert sent > 500 if device in used else sent == 0, (device, node, sent)
 
 
 # torch.compile's modules are half of what DDP imports: a minute of a guest without KVM.

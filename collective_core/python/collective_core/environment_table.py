@@ -276,7 +276,8 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_RDMA_DEVICE", Kind.TEXT, "the port with this rank's address, else by local rank",
-        "the RDMA device, with a port if needed: `mlx5_0:1`", _LIBRARY,
+        "the RDMA device, with a port if needed: `mlx5_0:1`; up to 4 with commas between carry a connection together",
+        _LIBRARY,
     ),
     Variable(
         "CCORE_RDMA_GID_INDEX", Kind.COUNT, "-1",
@@ -284,8 +285,8 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_RDMA_QPS", Kind.COUNT, "1",
-        "RDMA queue pairs per peer, to 8, for paths that are chosen by flow; the smaller value of two ranks counts",
-        _LIBRARY,
+        "RDMA queue pairs per peer and device, to 8 in all, for paths that are chosen by flow; the smaller value of "
+        "two ranks counts", _LIBRARY,
     ),
     Variable(
         "CCORE_RDMA_TRAFFIC_CLASS", Kind.COUNT, "106", "the traffic class of RoCE packets: 4 times the DSCP, and ECN",

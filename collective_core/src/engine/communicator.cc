@@ -112,7 +112,7 @@ Communicator::~Communicator() {
 // Queue pairs and registrations are the parent's: to destroy them here would end its connections. Nor may this process
 // wait for the thread that watches the device, which the links keep.
 void Communicator::leave_rdma() {
-  if (!connections_.rdma_device) return;
+  if (connections_.rdma_rails.empty()) return;
   for (std::unique_ptr<Link>& link : connections_.links) {
     if (link && std::strcmp(link->name(), "rdma") == 0) static_cast<void>(link.release());
   }
@@ -254,7 +254,7 @@ void Communicator::give_up(const Error& error, uint64_t operation) {
   }
   std::string text = error.what();
   if (error.code() == CC_ERROR_TIMEOUT && operation > 0) text += monitor_->who_is_missing(operation, operation);
-  if (error.code() == CC_ERROR_TIMEOUT && connections_.rdma_device) text += connections_.rdma_device->news();
+  if (error.code() == CC_ERROR_TIMEOUT) text += news_of_rails(connections_.rdma_rails);
   monitor_->fail(error.code(), text);
   log_trace(failure_.code());
   throw Error(failure_.code(), failure_.text());

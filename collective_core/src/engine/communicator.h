@@ -68,7 +68,7 @@ class Communicator {
   // Only for what runs as an operation of this communicator.
   Windows& windows() { return windows_; }
   // Null if no data goes by RDMA.
-  const std::shared_ptr<RdmaDevice>& rdma_device() const { return connections_.rdma_device; }
+  const RdmaRails& rdma_rails() const { return connections_.rdma_rails; }
   // The name of the way that the running operation takes on device memory; constant text.
   void set_way(const char* name) { way_ = name; }
   const Recorder& recorder() const { return recorder_; }

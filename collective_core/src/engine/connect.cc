@@ -260,7 +260,7 @@ class Connector {
     if (!made.obstacle.empty() && rank_ == 0) {
       log_always("TCP between nodes instead of RDMA, which cannot be used by %s", made.obstacle.c_str());
     }
-    result_.rdma_device = std::move(made.device);
+    result_.rdma_rails = std::move(made.rails);
     result_.rdma = std::move(made.text);
     result_.rdma_obstacle = std::move(made.obstacle);
     return std::move(made.links);

@@ -38,8 +38,8 @@ struct Connections {
   TunerSettings tuner;  // of rank 0
   StreamWish streams;   // of rank 0
   Net net = Net::tcp;   // of rank 0
-  std::shared_ptr<RdmaDevice> rdma_device;  // null: none
-  std::string rdma;     // the device that this rank uses, in words; empty: none
+  RdmaRails rdma_rails;  // empty: none
+  std::string rdma;     // the devices that this rank uses, in words; empty: none
   std::string rdma_obstacle;  // why RDMA was wished for and is not used
 };
 

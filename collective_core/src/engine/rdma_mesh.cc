@@ -49,8 +49,10 @@ class RdmaConnector {
       if (link) pairs = std::min(pairs, link->queue_pairs());
       mesh.links.push_back(std::move(link));
     }
-    if (device_) mesh.text = device_->text() + format(", %zu queue pair%s per peer", pairs, pairs == 1 ? "" : "s");
-    mesh.device = std::move(device_);
+    if (!rails_.empty()) {
+      mesh.text = text_of_rails(rails_) + format(", %zu queue pair%s per peer", pairs, pairs == 1 ? "" : "s");
+    }
+    mesh.rails = std::move(rails_);
     return mesh;
   }
 
@@ -80,12 +82,12 @@ class RdmaConnector {
   void create() {
     const auto connected = [](const std::vector<Connection>& one) { return !one.empty(); };
     if (std::none_of(data_.begin(), data_.end(), connected)) return;
-    device_ = RdmaDevice::open(plan_.wish, plan_.own, [this](const std::vector<std::string>& devices) {
+    rails_ = open_rails(plan_.wish, plan_.own, [this](const std::vector<std::string>& devices) {
       return dealt_out(devices, plan_.local_rank, plan_.around);
     });
     for (size_t peer = 0; peer < data_.size(); ++peer) {
       if (data_[peer].empty()) continue;
-      links_[peer] = std::make_unique<RdmaLink>(device_, data_[peer].front().session,
+      links_[peer] = std::make_unique<RdmaLink>(rails_, data_[peer].front().session,
                                                 plan_.names[static_cast<size_t>(plan_.rank)], plan_.names[peer]);
     }
   }
@@ -148,8 +150,8 @@ class RdmaConnector {
       }
       if (missing == links_.size()) break;
       if (deadline.passed()) {
-        throw Error(CC_ERROR_TIMEOUT, "no bytes came by RDMA between " + device_->text() + " and " +
-                                          plan_.names[missing] + device_->news());
+        throw Error(CC_ERROR_TIMEOUT, "no bytes came by RDMA between " + text_of_rails(rails_) + " and " +
+                                          plan_.names[missing] + news_of_rails(rails_));
       }
       if (moved) {
         deadline = patience();  // many ranks on few processors take their time
@@ -169,7 +171,7 @@ class RdmaConnector {
   RendezvousClient& client_;
   const RdmaPlan& plan_;
   const std::vector<std::vector<Connection>>& data_;
-  std::shared_ptr<RdmaDevice> device_;
+  RdmaRails rails_;
   std::vector<std::unique_ptr<RdmaLink>> links_;
   std::string obstacle_;
 };

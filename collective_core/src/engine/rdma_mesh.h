@@ -25,8 +25,8 @@ struct RdmaPlan {
 struct RdmaMesh {
   std::vector<std::unique_ptr<Link>> links;  // by rank; null where no connection is. Empty if RDMA cannot be used.
   std::string obstacle;  // then why, the same on all ranks
-  std::shared_ptr<RdmaDevice> device;  // that this rank uses; null: none
-  std::string text;                    // it in words
+  RdmaRails rails;   // that this rank uses; empty: none
+  std::string text;  // they in words
 };
 
 // data: by rank, the proven connections over which the ends tell each other their queue pairs and keys. Every rank

@@ -42,11 +42,11 @@ Ranges map_others(const Context& context, const std::vector<MemoryName>& names, 
 
 // Only memory that cannot be freed before it is deregistered, and that a fork does not copy: a device would go on to send
 // what the old pages held. Without it, the bytes are copied.
-std::shared_ptr<RegisteredSource> source_of(const std::shared_ptr<RdmaDevice>& device, const SharedMemoryUse& use,
-                                            void* memory, size_t bytes) {
-  if (!device || use.name().bytes == 0) return nullptr;
+std::shared_ptr<RegisteredSource> source_of(const RdmaRails& rails, const SharedMemoryUse& use, void* memory,
+                                            size_t bytes) {
+  if (rails.empty() || use.name().bytes == 0) return nullptr;
   try {
-    return std::make_shared<RegisteredSource>(device, memory, bytes);
+    return std::make_shared<RegisteredSource>(rails, memory, bytes);
   } catch (const Error& error) {
     log(LogLevel::warn, "registered memory is copied before it is sent by RDMA: %s", error.what());
     return nullptr;
@@ -81,7 +81,7 @@ uint64_t register_memory(Communicator* communicator, void* memory, size_t bytes,
           ranges.clear();
           log(LogLevel::info, "registered memory is copied like any other: %s", why.c_str());
         }
-        std::shared_ptr<RegisteredSource> source = source_of(communicator->rdma_device(), use, memory, bytes);
+        std::shared_ptr<RegisteredSource> source = source_of(communicator->rdma_rails(), use, memory, bytes);
         communicator->windows().add(number,
                                     Window(memory, bytes, std::move(use), std::move(source), std::move(ranges)));
       },

@@ -120,26 +120,29 @@ class Faulty {
   Faulty& operator=(const Faulty&) = delete;
 };
 
-std::shared_ptr<ccore::RdmaDevice> open_device(const ccore::RdmaWish& wish, int local_rank = 0,
-                                               const ccore::Surroundings& around = {}) {
-  return ccore::RdmaDevice::open(wish, ccore::resolve("127.0.0.1", 0), [&](const std::vector<std::string>& devices) {
+ccore::RdmaRails open_device(const ccore::RdmaWish& wish, int local_rank = 0, const ccore::Surroundings& around = {}) {
+  return ccore::open_rails(wish, ccore::resolve("127.0.0.1", 0), [&](const std::vector<std::string>& devices) {
     return dealt_out(devices, local_rank, around);
   });
 }
 
-std::shared_ptr<ccore::RdmaDevice> device(int queue_pairs = 1) {
+ccore::RdmaRails device(int queue_pairs = 1, const char* name = "") {
   ccore::RdmaWish wish;
+  wish.device = name;
   wish.queue_pairs = queue_pairs;
   return open_device(wish);
 }
 
+std::string text_of(const ccore::RdmaRails& rails) { return ccore::text_of_rails(rails); }
+
 struct LinkPair {
   LinkPair() : LinkPair(device(), device()) {}
-  LinkPair(std::shared_ptr<ccore::RdmaDevice> a, std::shared_ptr<ccore::RdmaDevice> b)
+  LinkPair(const ccore::RdmaRails& a, const ccore::RdmaRails& b)
       : one(std::make_unique<ccore::RdmaLink>(a, sessions(0).connecting, kOwn, kPeer)),
         other(std::make_unique<ccore::RdmaLink>(b, sessions(0).accepting, kOwn, kPeer)) {
+    const ccore::RdmaEndpoint of_one = one->endpoint();
     one->connect(other->endpoint());
-    other->connect(one->endpoint());
+    other->connect(of_one);
   }
   std::unique_ptr<ccore::RdmaLink> one;
   std::unique_ptr<ccore::RdmaLink> other;
@@ -150,8 +153,7 @@ std::byte byte_at(uint64_t position) { return static_cast<std::byte>((position *
 // Memory from which a device sends without a copy.
 class Source {
  public:
-  Source(const std::shared_ptr<ccore::RdmaDevice>& device, size_t size)
-      : data(size), registered_(device, data.data(), data.size()) {}
+  Source(const ccore::RdmaRails& rails, size_t size) : data(size), registered_(rails, data.data(), data.size()) {}
   std::vector<std::byte> data;
 
  private:
@@ -159,8 +161,7 @@ class Source {
 };
 
 // Random sizes, in both directions, taken by copy or in place; one direction from registered memory.
-void bytes_come_in_order(int sizes, std::shared_ptr<ccore::RdmaDevice> a = device(),
-                         std::shared_ptr<ccore::RdmaDevice> b = device()) {
+void bytes_come_in_order(int sizes, const ccore::RdmaRails& a = device(), const ccore::RdmaRails& b = device()) {
   constexpr size_t kMost = 80000;
   std::mt19937_64 random(34);
   Source source(a, kMost);
@@ -365,10 +366,12 @@ void an_endpoint_that_cannot_be_is_refused() {
   EXPECT(refused([](Endpoint* bad) { bad->ring.bytes = 0; }), "no ring");
   EXPECT(refused([](Endpoint* bad) { bad->ring.bytes = 5000; }), "not a power of two");
   EXPECT(refused([](Endpoint* bad) { bad->ring.bytes = 1U << 31; }), "too large");
-  EXPECT(refused([](Endpoint* bad) { bad->mtu = 6; }), "MTU");
-  EXPECT(refused([](Endpoint* bad) { bad->qp_num[7] = 1 << 24; }), "queue pair");
+  EXPECT(refused([](Endpoint* bad) { bad->ports[0].mtu = 6; }), "MTU");
+  EXPECT(refused([](Endpoint* bad) { bad->pairs[7].number = 1 << 24; }), "queue pair");
   EXPECT(refused([](Endpoint* bad) { bad->queue_pairs = 9; }), "too many queue pairs");
-  EXPECT(refused([](Endpoint* bad) { bad->link_layer = 1; }), "InfiniBand to RoCE");
+  EXPECT(refused([](Endpoint* bad) { bad->ports[0].link_layer = 1; }), "InfiniBand to RoCE");
+  EXPECT(refused([](Endpoint* bad) { bad->rails = 0; }) && refused([](Endpoint* bad) { bad->rails = 5; }), "rails");
+  EXPECT(refused([](Endpoint* bad) { bad->rails = 3, bad->queue_pairs = 3; }), "too many queue pairs on three rails");
 }
 
 void a_peer_that_ended_is_named() {
@@ -409,7 +412,7 @@ void a_rank_that_waits_finds_a_dead_path() {
     const std::string early = end_of_wait(pair.other.get(), 1200);
     EXPECT(early.empty(), "it waits while its peer answers: ", early);
     VerbsFaults faults;
-    faults.dropped = true;
+    faults.dropped = "rxe0";
     const Faulty faulty(faults);
     const std::string text = end_of_wait(pair.other.get());
     EXPECT(contains(text, kOwn + " lost the RDMA connection to " + kPeer) && contains(text, "retry counter exceeded"),
@@ -451,7 +454,7 @@ void infiniband_is_addressed() {
     faults.infiniband = true;
     faults.other_subnet = subnets;
     const Faulty faulty(faults);
-    EXPECT(contains(device()->text(), "rxe0 port 1, GID 0 (fe80"), device()->text());
+    EXPECT(contains(text_of(device()), "rxe0 port 1, GID 0 (fe80"), text_of(device()));
     bytes_come_in_order(500);
   }
 }
@@ -470,7 +473,7 @@ void the_port_nearest_to_the_gpu_is_taken() {
   const auto taken = [&](const char* gpu, int local_rank, const char* wanted = "") {
     ccore::RdmaWish wish;
     wish.device = wanted;
-    const std::string text = open_device(wish, local_rank, ccore::surroundings(sysfs.root(), gpu))->text();
+    const std::string text = text_of(open_device(wish, local_rank, ccore::surroundings(sysfs.root(), gpu)));
     return text.substr(0, text.find(' '));
   };
   for (int local_rank = 0; local_rank < 4; ++local_rank) {
@@ -490,7 +493,7 @@ void a_macvlan_is_told_from_the_port_below_it() {
   for (const bool macvlan : {false, true}) {
     faults.macvlan = macvlan;
     const Faulty faulty(faults);
-    const std::string text = device()->text();
+    const std::string text = text_of(device());
     EXPECT(contains(text, macvlan ? "mlx5_10 port 1, GID 3 (127.0.0.1)" : "mlx5_0 port 1, GID 3 (127.0.0.1)"), text);
   }
 }
@@ -500,14 +503,86 @@ void the_smaller_packets_count() {
   VerbsFaults faults;
   faults.mtu = 3;
   control().set(&faults);
-  const std::shared_ptr<ccore::RdmaDevice> small = device();
+  const ccore::RdmaRails small = device();
   control().set(nullptr);
   bytes_come_in_order(500, small, device());
 }
 
+constexpr char kBoth[] = "mlx5_0,mlx5_10";
+
+// Both devices carry what one link sends, also from memory without a copy; with a peer of one rail, the first.
+void rails_share_the_bytes_of_a_link() {
+  VerbsFaults faults;
+  faults.two_devices = faults.delayed = true;
+  const Faulty faulty(faults);
+  struct Case {
+    int pairs;
+    const char* other;
+    int other_pairs;
+  };
+  for (const Case& one : {Case{1, kBoth, 1}, Case{3, kBoth, 2}, Case{2, "mlx5_0", 8}}) {
+    for (const int rail : {0, 1}) control().written_by(rail);
+    control().sent_from_sources();
+    bytes_come_in_order(5000, device(one.pairs, kBoth), device(one.other_pairs, one.other));
+    const long first = control().written_by(0);
+    const long second = control().written_by(1);
+    const bool both = std::string(one.other) == kBoth;
+    EXPECT(first > 0 && (both ? second > first / 2 && first > second / 2 : second == 0), first, " and ", second);
+    const long lent = control().sent_from_sources();
+    EXPECT(lent > 1000000, lent, " bytes left without a copy");
+    EXPECT(control().registered() == 0 && control().queue_pairs() == 0, "something is left");
+  }
+}
+
+void a_rail_that_fails_is_named() {
+  VerbsFaults faults;
+  faults.two_devices = true;
+  const Faulty two(faults);
+  {
+    LinkPair pair(device(1, kBoth), device(1, kBoth));
+    faults.dropped = "mlx5_10";
+    control().set(&faults);
+    const std::string text = end_of_wait(pair.one.get());
+    EXPECT(contains(text, kOwn + " lost the RDMA connection to " + kPeer + ", from mlx5_10 port 1") &&
+               contains(text, "retry counter exceeded"),
+           text);
+    faults.dropped = "";
+  }
+  // Each of the two rings and the page of credits is registered by both.
+  for (int number = 1; number <= 6; ++number) {
+    faults.fail_registration = number;
+    control().set(&faults);
+    const std::string text = thrown([] {
+      const LinkPair pair(device(1, kBoth), device(1, kBoth));
+      const std::vector<std::byte> data(1000);
+      pair.one->try_send(data.data(), data.size());
+    });
+    EXPECT(contains(text, "cannot register") && contains(text, "mlx5"), number, ": ", text);
+    EXPECT(control().registered() == 0 && control().queue_pairs() == 0, "something is left");
+  }
+}
+
+void lists_of_devices_are_checked() {
+  const auto refused = [](int pairs, const char* list, const char* why) {
+    const std::string text = thrown([&] { device(pairs, list); });
+    return contains(text, std::string("CCORE_RDMA_DEVICE=") + list) && contains(text, why);
+  };
+  EXPECT(refused(1, "mlx5_0,", "a name is missing"), "an empty name");
+  EXPECT(refused(1, "mlx5_0,mlx5_10,mlx5_0", "mlx5_0 stands there twice"), "twice");
+  EXPECT(refused(1, "a,b,c,d,e", "at most 4 devices"), "five");
+  EXPECT(refused(5, kBoth, "10 queue pairs per peer; expected at most 8"), "too many queue pairs");
+  EXPECT(contains(thrown([] { device(1, "mlx5_0:7"); }), "a port from 1 to 4"), "a port");
+}
+
 struct Environment {
-  explicit Environment(const char* net) { setenv("CCORE_NET", net, 1); }
-  ~Environment() { unsetenv("CCORE_NET"); }
+  explicit Environment(const char* net, const char* devices = nullptr) {
+    setenv("CCORE_NET", net, 1);
+    if (devices) setenv("CCORE_RDMA_DEVICE", devices, 1);
+  }
+  ~Environment() {
+    unsetenv("CCORE_NET");
+    unsetenv("CCORE_RDMA_DEVICE");
+  }
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 };
@@ -548,6 +623,18 @@ void ranks_fall_back() {
     EXPECT(result == CC_ERROR_INVALID_USAGE && contains(text, "CCORE_NET=rdma") && contains(text, "finds no way"),
            text);
   });
+}
+
+void ranks_sum_over_two_rails() {
+  VerbsFaults faults;
+  faults.two_devices = true;
+  const Faulty faulty(faults);
+  const Environment both("rdma", kBoth);
+  for (const int rail : {0, 1}) control().written_by(rail);
+  run_ranks(3, layout_named("tcp"), [](int rank, cc_comm* comm) { sum(rank, 3, comm, "rdma"); });
+  const long first = control().written_by(0);
+  const long second = control().written_by(1);
+  EXPECT(second > first / 2 && first > second / 2, first, " and ", second, " bytes");
 }
 
 void ranks_sum_over_it() {
@@ -723,7 +810,11 @@ void rdma() {
     const Faulty faulty(faults);
     bytes_come_in_order(2000);
   }
+  rails_share_the_bytes_of_a_link();
+  a_rail_that_fails_is_named();
+  lists_of_devices_are_checked();
   ranks_sum_over_it();
+  ranks_sum_over_two_rails();
   ranks_fall_back();
   registered_memory_is_not_copied();
   a_lost_port_is_named();

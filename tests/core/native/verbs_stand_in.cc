@@ -1,4 +1,4 @@
-// A small libibverbs among the threads of one process, for tests: one RoCE device, reliable queue pairs, writes with
+// A small libibverbs among the threads of one process, for tests: a RoCE device or two, reliable queue pairs, writes with
 // immediate. It checks every key and address as a device would, and fails on demand.
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -58,7 +58,9 @@ constexpr int kRemoteInvalid = 9;  // IBV_WC_REM_INV_REQ_ERR, for a packet that 
 
 std::mutex mutex;  // guards all of it, memory that is written too
 test::VerbsFaults faults;
-std::map<uint32_t, Pair*> pairs;
+using PairName = std::pair<const ibv::Device*, uint32_t>;  // each device numbers its own
+std::map<PairName, Pair*> pairs;
+std::map<const ibv::Device*, uint32_t> pair_numbers;
 std::map<uint32_t, ibv::Mr*> regions;
 std::map<uint32_t, int> rights;
 std::set<Open*> contexts;
@@ -78,6 +80,7 @@ int missed = 0;
 long most_pinned = 0;
 long from_sources = 0;
 long from_rings = 0;
+long written[2] = {};
 int overtaken = 0;
 long next_order = 0;
 long delayed_works = 0;  // of all queue pairs
@@ -115,9 +118,15 @@ void complete(ibv::Cq* cq, const ibv::Wc& completion) {
   signal(to->channel->fd);
 }
 
-ibv::Mr* region_of(uint32_t key, uint64_t address, uint64_t length) {
+Pair* peer_of(const Pair& pair) {
+  const auto found = pairs.find(PairName(pair.context->device, pair.peer));
+  return found == pairs.end() ? nullptr : found->second;
+}
+
+// As the device of that queue pair has registered it.
+ibv::Mr* region_of(const Pair& pair, uint32_t key, uint64_t address, uint64_t length) {
   const auto found = regions.find(key);
-  if (found == regions.end()) return nullptr;
+  if (found == regions.end() || found->second->pd != pair.pd) return nullptr;
   const auto begin = reinterpret_cast<uint64_t>(found->second->addr);
   return address >= begin && address + length <= begin + found->second->length ? found->second : nullptr;
 }
@@ -127,10 +136,10 @@ int carry_out(Pair* from, const ibv::SendWr& work) {
   if (faults.fail_send > 0 && --faults.fail_send == 0) return faults.status;
   if (faults.device_fatal) return kNever;
   const int unanswered = from->retries == 7 ? kNever : static_cast<int>(ibv::kWcRetriesExceeded);
-  if (faults.port_down || faults.dropped) return unanswered;
-  const auto found = pairs.find(from->peer);
-  if (found == pairs.end()) return unanswered;
-  Pair* to = found->second;
+  const ibv::Device* device = from->context->device;
+  if (faults.port_down || std::strcmp(faults.dropped, device->name) == 0) return unanswered;
+  Pair* to = peer_of(*from);
+  if (!to) return unanswered;
   if (to->state != ibv::kQpReadyToReceive && to->state != ibv::kQpReadyToSend) return unanswered;
   if (from->packet > to->packet) return kRemoteInvalid;
   uint32_t length = 0;
@@ -138,9 +147,9 @@ int carry_out(Pair* from, const ibv::SendWr& work) {
     const ibv::Sge& piece = work.sg_list[0];
     length = piece.length;
     const bool inlined = (work.send_flags & ibv::kSendInline) != 0;
-    if (!inlined && !region_of(piece.lkey, piece.addr, length)) return 4;  // IBV_WC_LOC_PROT_ERR
+    if (!inlined && !region_of(*from, piece.lkey, piece.addr, length)) return 4;  // IBV_WC_LOC_PROT_ERR
     if (!inlined) (rights[piece.lkey] == 0 ? from_sources : from_rings) += length;
-    if (!region_of(work.wr.rdma.rkey, work.wr.rdma.remote_addr, length) ||
+    if (!region_of(*to, work.wr.rdma.rkey, work.wr.rdma.remote_addr, length) ||
         (rights[work.wr.rdma.rkey] & ibv::kAccessRemoteWrite) == 0) {
       return ibv::kWcRemoteAccess;
     }
@@ -153,6 +162,7 @@ int carry_out(Pair* from, const ibv::SendWr& work) {
   if (length > 0) {
     std::memcpy(reinterpret_cast<void*>(work.wr.rdma.remote_addr), reinterpret_cast<const void*>(work.sg_list[0].addr),
                 length);
+    if (device == &mlx5[0] || device == &mlx5[1]) written[device - mlx5] += length;
   }
   if (!immediate) return 0;
   --to->receives;
@@ -218,8 +228,8 @@ int post_send(ibv::Qp* qp, ibv::SendWr* work, ibv::SendWr** bad) {
     pair->delayed.push_back(std::move(delayed));
     ++delayed_works;
     // A thread that has armed a queue may sleep, and then only this one can make the device go on.
-    const auto peer = pairs.find(pair->peer);
-    const bool awaited = peer != pairs.end() && static_cast<Completions*>(peer->second->recv_cq)->armed;
+    const Pair* peer = peer_of(*pair);
+    const bool awaited = peer && static_cast<Completions*>(peer->recv_cq)->armed;
     if (awaited || static_cast<Completions*>(pair->send_cq)->armed) go_on(true);
   }
   return 0;
@@ -310,6 +320,7 @@ EXPORTED const test::VerbsControl stand_in_control = {set_faults,
                                                       [] { return taken(&from_sources); },
                                                       [] { return taken(&from_rings); },
                                                       [] { return taken(&overtaken); },
+                                                      [](int device) { return taken(&written[device]); },
                                                       [] { return counted([] { return fork_safe; }); }};
 
 // As rdma-core on kernels that do not copy pinned pages for a child: too late once something is registered.
@@ -434,18 +445,19 @@ EXPORTED ibv::Qp* ibv_create_qp(ibv::Pd* pd, ibv::QpInitAttr* attr) {
   }
   auto* pair = new Pair();
   pair->context = pd->context;
+  pair->pd = pd;
   pair->send_cq = attr->send_cq;
   pair->recv_cq = attr->recv_cq;
   pair->most_inline = attr->cap.max_inline_data;
-  pair->qp_num = next_number++;
-  pairs[pair->qp_num] = pair;
+  pair->qp_num = ++pair_numbers[pd->context->device];
+  pairs[PairName(pd->context->device, pair->qp_num)] = pair;
   return pair;
 }
 EXPORTED int ibv_modify_qp(ibv::Qp* qp, ibv::QpAttr* attr, int) {
   const std::lock_guard<std::mutex> lock(mutex);
   auto* pair = static_cast<Pair*>(qp);
   if (attr->qp_state == ibv::kQpReadyToReceive) {
-    const auto peer = pairs.find(attr->dest_qp_num);
+    const auto peer = pairs.find(PairName(qp->context->device, attr->dest_qp_num));
     if (faults.unreachable || peer == pairs.end() || !leads(*pair, *peer->second, attr->ah_attr)) return ETIMEDOUT;
     pair->peer = attr->dest_qp_num;
     pair->packet = attr->path_mtu;
@@ -456,7 +468,7 @@ EXPORTED int ibv_modify_qp(ibv::Qp* qp, ibv::QpAttr* attr, int) {
 }
 EXPORTED int ibv_destroy_qp(ibv::Qp* qp) {
   const std::lock_guard<std::mutex> lock(mutex);
-  pairs.erase(qp->qp_num);
+  pairs.erase(PairName(qp->context->device, qp->qp_num));
   delayed_works -= static_cast<long>(static_cast<Pair*>(qp)->delayed.size());
   delete static_cast<Pair*>(qp);
   return 0;

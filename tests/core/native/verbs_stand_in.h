@@ -13,7 +13,7 @@ struct VerbsFaults {
   bool iwarp = false;
   bool no_device = false;
   bool port_down = false;     // writes end with retries exceeded, after an event
-  bool dropped = false;       // writes end with retries exceeded, without an event
+  const char* dropped = "";   // writes from the device of that name end with retries exceeded, without an event
   bool device_fatal = false;  // no write ends, after an event
   bool infiniband = false;    // ports have a LID
   bool two_devices = false;   // mlx5_0 and mlx5_10 instead of rxe0
@@ -35,6 +35,7 @@ struct VerbsControl {
   long (*sent_from_sources)();
   long (*sent_from_rings)();
   int (*overtaken)();  // messages that passed an earlier one of another queue pair, since the last call
+  long (*written_by)(int device);  // bytes since the last call by mlx5_0 (0) or mlx5_10 (1)
   int (*fork_safe)();  // ibv_fork_init was called in time
 };
 

@@ -79,6 +79,36 @@ NamedPort named_port(const std::string& text) {
   return named;
 }
 
+// One for each rail; an empty one where the user names none.
+std::vector<std::string> wished_ports(const RdmaWish& wish) {
+  std::vector<std::string> ports;
+  size_t begin = 0;
+  while (begin != std::string::npos) {
+    const size_t comma = wish.device.find(',', begin);
+    ports.push_back(wish.device.substr(begin, comma == std::string::npos ? comma : comma - begin));
+    begin = comma == std::string::npos ? comma : comma + 1;
+  }
+  const auto fail = [&](const std::string& what) {
+    throw Error(CC_ERROR_INVALID_ARGUMENT, "CCORE_RDMA_DEVICE=" + wish.device + what);
+  };
+  if (ports.size() == 1 && ports.front().empty()) return ports;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (ports[i].empty()) fail(": a name is missing; expected device names with commas between, such as mlx5_0,mlx5_1");
+    named_port(ports[i]);
+    if (std::find(ports.begin(), ports.begin() + static_cast<std::ptrdiff_t>(i), ports[i]) - ports.begin() <
+        static_cast<std::ptrdiff_t>(i)) {
+      fail(": " + ports[i] + " stands there twice");
+    }
+  }
+  if (ports.size() > kMostRdmaRails) fail(format(": expected at most %zu devices", kMostRdmaRails));
+  const size_t pairs = ports.size() * static_cast<size_t>(wish.queue_pairs);
+  if (pairs > kMostQueuePairs) {
+    fail(format(" with CCORE_RDMA_QPS=%d: that is %zu queue pairs per peer; expected at most %zu", wish.queue_pairs,
+                pairs, kMostQueuePairs));
+  }
+  return ports;
+}
+
 std::string registration_hint(int error) {
   if (error != ENOMEM && error != EAGAIN && error != EPERM) return "";
   rlimit limit{};
@@ -91,14 +121,36 @@ std::string registration_hint(int error) {
 
 }  // namespace
 
+std::string news_of_rails(const RdmaRails& rails) {
+  std::string news;
+  for (const auto& rail : rails) news += rail->news();
+  return news;
+}
+
 RdmaWish rdma_wish_from_env() {
   RdmaWish wish;
   wish.device = env_text("CCORE_RDMA_DEVICE");
-  if (!wish.device.empty()) named_port(wish.device);
   wish.gid_index = static_cast<int>(env_integer("CCORE_RDMA_GID_INDEX", -1, -1, 255));
   wish.traffic_class = static_cast<int>(env_integer("CCORE_RDMA_TRAFFIC_CLASS", wish.traffic_class, 0, 255));
   wish.queue_pairs = static_cast<int>(env_integer("CCORE_RDMA_QPS", wish.queue_pairs, 1, kMostQueuePairs));
+  wished_ports(wish);
   return wish;
+}
+
+RdmaRails open_rails(const RdmaWish& wish, const Address& own, const PortChoice& choose) {
+  RdmaRails rails;
+  for (const std::string& port : wished_ports(wish)) {
+    RdmaWish one = wish;
+    one.device = port;
+    rails.push_back(RdmaDevice::open(one, own, choose));
+  }
+  return rails;
+}
+
+std::string text_of_rails(const RdmaRails& rails) {
+  std::string text;
+  for (const auto& rail : rails) text += (text.empty() ? "" : " and ") + rail->text();
+  return text;
 }
 
 std::string text_of_gid(const ibv::Gid& gid) { return host_text(address_of_gid(gid)); }
@@ -274,15 +326,31 @@ const ibv::Mr* RdmaDevice::source_of(const void* data, size_t size) const {
   return nullptr;
 }
 
-// Without any access: the device only reads it.
-RegisteredSource::RegisteredSource(std::shared_ptr<RdmaDevice> device, void* memory, size_t bytes)
-    : device_(std::move(device)), region_(device_->pin(memory, bytes, 0)) {
-  device_->add_source(region_);
+RailRegions::RailRegions(RdmaRails rails, void* memory, size_t bytes, int access) : rails_(std::move(rails)) {
+  try {
+    for (const auto& rail : rails_) regions_.push_back(rail->pin(memory, bytes, access));
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+RailRegions::~RailRegions() { release(); }
+
+void RailRegions::release() {
+  for (size_t rail = 0; rail < regions_.size(); ++rail) rails_[rail]->unpin(regions_[rail]);
+}
+
+// Without any access: the devices only read it.
+RegisteredSource::RegisteredSource(const RdmaRails& rails, void* memory, size_t bytes)
+    : regions_(rails, memory, bytes, 0) {
+  for (size_t rail = 0; rail < rails.size(); ++rail) rails[rail]->add_source(&regions_.on(rail));
 }
 
 RegisteredSource::~RegisteredSource() {
-  device_->remove_source(region_);
-  device_->unpin(region_);
+  for (size_t rail = 0; rail < regions_.rails().size(); ++rail) {
+    regions_.rails()[rail]->remove_source(&regions_.on(rail));
+  }
 }
 
 std::string RdmaDevice::text() const {

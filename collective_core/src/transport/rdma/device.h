@@ -18,15 +18,22 @@ namespace ccore {
 
 // What a user asks for; empty and -1: the rule of open().
 struct RdmaWish {
-  std::string device;  // "mlx5_0" or "mlx5_0:1"
+  std::string device;  // "mlx5_0" or "mlx5_0:1"; several with commas between: a rail each
   int gid_index = -1;
   int traffic_class = 106;  // of RoCE packets: DSCP 26, and ECN-capable
-  int queue_pairs = 1;      // per peer; the smaller number of both ends counts
+  int queue_pairs = 1;      // per peer and rail; the smaller number of both ends counts
   int port_patience_ms = 8000;  // for a port that is down: what an unanswered write takes to fail, see queue_pair.cc
 };
 RdmaWish rdma_wish_from_env();
 
+class RdmaDevice;
 using PortChoice = std::function<size_t(const std::vector<std::string>& devices)>;
+
+// The ports that a rank uses side by side, in the order of its rails: the first one of a rank reaches the first ones of
+// others. At least one where there is RDMA.
+using RdmaRails = std::vector<std::shared_ptr<RdmaDevice>>;
+constexpr size_t kMostRdmaRails = 4;
+constexpr size_t kMostQueuePairs = 8;  // per peer, over all rails
 
 class RdmaDevice {
  public:
@@ -100,18 +107,44 @@ class RdmaDevice {
   std::string news_;
 };
 
-// Memory from which a device sends without a copy, as long as this lives. It must not be unmapped before.
+// Opens the ports of the wish, or one of its own choice (RdmaDevice::open). Throws what that throws, and
+// CC_ERROR_INVALID_ARGUMENT for a list that cannot be.
+RdmaRails open_rails(const RdmaWish& wish, const Address& own, const PortChoice& choose);
+// "mlx5_0 port 1, GID 3 (10.0.0.1) and mlx5_1 port 1, GID 3 (10.1.0.1)".
+std::string text_of_rails(const RdmaRails& rails);
+// What they have reported (RdmaDevice::news).
+std::string news_of_rails(const RdmaRails& rails);
+
+// Memory that each of some rails has registered, as long as this lives.
+class RailRegions {
+ public:
+  // Throws CC_ERROR_SYSTEM; then none has it.
+  RailRegions(RdmaRails rails, void* memory, size_t bytes, int access);
+  ~RailRegions();
+  RailRegions(const RailRegions&) = delete;
+  RailRegions& operator=(const RailRegions&) = delete;
+
+  const RdmaRails& rails() const { return rails_; }
+  const ibv::Mr& on(size_t rail) const { return *regions_[rail]; }
+
+ private:
+  void release();
+
+  RdmaRails rails_;
+  std::vector<ibv::Mr*> regions_;  // by rail
+};
+
+// Memory from which all rails send without a copy, as long as this lives. It must not be unmapped before.
 class RegisteredSource {
  public:
   // Throws CC_ERROR_SYSTEM.
-  RegisteredSource(std::shared_ptr<RdmaDevice> device, void* memory, size_t bytes);
+  RegisteredSource(const RdmaRails& rails, void* memory, size_t bytes);
   ~RegisteredSource();
   RegisteredSource(const RegisteredSource&) = delete;
   RegisteredSource& operator=(const RegisteredSource&) = delete;
 
  private:
-  std::shared_ptr<RdmaDevice> device_;
-  ibv::Mr* region_;
+  RailRegions regions_;
 };
 
 // "10.0.0.1" of a GID that holds an IPv4 address, else its sixteen bytes.

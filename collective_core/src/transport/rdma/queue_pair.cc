@@ -96,13 +96,13 @@ void QueuePair::create(ibv::Cq* cq, uint32_t sends, uint32_t receives) {
 
 QueuePair::~QueuePair() { verbs_.destroy_qp(qp_); }
 
-void QueuePair::connect(const RdmaEndpoint& peer, size_t index) {
+void QueuePair::connect(const RemotePort& peer, const RemoteQueuePair& pair) {
   ibv::QpAttr attr{};
   attr.qp_state = ibv::kQpReadyToReceive;
   // Of unequal ports, the smaller packets pass both.
   attr.path_mtu = std::min(static_cast<int>(peer.mtu), device_.attributes().active_mtu);
-  attr.dest_qp_num = peer.qp_num[index];
-  attr.rq_psn = peer.psn[index];
+  attr.dest_qp_num = pair.number;
+  attr.rq_psn = pair.first_packet;
   attr.max_dest_rd_atomic = 1;
   attr.min_rnr_timer = kReceiverTimer;
   attr.ah_attr.port_num = device_.port();

@@ -9,28 +9,36 @@
 
 namespace ccore {
 
-constexpr size_t kMostQueuePairs = 8;
-
 // Where a peer may write its data.
 struct RemoteRing {
   uint64_t address = 0;
-  uint32_t rkey = 0;
   uint32_t bytes = 0;  // a power of two
+  uint32_t unused = 0;
+  std::array<uint32_t, kMostRdmaRails> rkeys{};
 };
 
-// What each end tells the other, once, over their authenticated connection. Travels as bytes.
-struct RdmaEndpoint {
+// One of the ports of an end.
+struct RemotePort {
   ibv::Gid gid{};
   uint32_t mtu = 0;  // IBV_MTU_*
   uint32_t link_layer = 0;
   uint32_t lid = 0;
-  uint32_t queue_pairs = 0;
-  std::array<uint32_t, kMostQueuePairs> qp_num{};
-  std::array<uint32_t, kMostQueuePairs> psn{};
+  uint32_t credit_rkey = 0;
+};
+
+struct RemoteQueuePair {
+  uint32_t number = 0;
+  uint32_t first_packet = 0;
+};
+
+// What each end tells the other, once, over their authenticated connection. Travels as bytes.
+struct RdmaEndpoint {
+  uint32_t rails = 0;
+  uint32_t queue_pairs = 0;  // of each rail
+  std::array<RemotePort, kMostRdmaRails> ports{};
+  std::array<RemoteQueuePair, kMostQueuePairs> pairs{};  // of each rail the first one, of each the second one, ...
   RemoteRing ring;
   uint64_t credit_address = 0;
-  uint32_t credit_rkey = 0;
-  uint32_t unused = 0;
 };
 
 // Where the queue pairs of one peer complete, with a channel that wakes a sleeping thread.
@@ -66,8 +74,8 @@ class QueuePair {
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
 
-  // Makes the queue pair ready to send to and to receive from the peer's of that index. Throws CC_ERROR_SYSTEM.
-  void connect(const RdmaEndpoint& peer, size_t index);
+  // Makes the queue pair ready to send to and to receive from that one of the peer. Throws CC_ERROR_SYSTEM.
+  void connect(const RemotePort& port, const RemoteQueuePair& pair);
 
   // Bytes that a send may carry itself; 0 where the device refuses any.
   uint32_t inline_bytes() const { return inline_bytes_; }

@@ -49,27 +49,32 @@ bool believable(const RemoteRing& ring) {
   return ring.bytes >= kCreditPage && ring.bytes <= kMostAnnounced && (ring.bytes & (ring.bytes - 1)) == 0;
 }
 
-RemoteRing announced(const RingMemory& ring) {
-  return RemoteRing{ring.address(), ring.rkey(), static_cast<uint32_t>(ring.size())};
+RemoteRing announced(const RingMemory& ring, size_t rails) {
+  RemoteRing announcement{ring.address(), static_cast<uint32_t>(ring.size()), 0, {}};
+  for (size_t rail = 0; rail < rails; ++rail) announcement.rkeys[rail] = ring.rkey(rail);
+  return announcement;
 }
 
 }  // namespace
 
-RdmaLink::RdmaLink(std::shared_ptr<RdmaDevice> device, const Session& session, std::string own, std::string who)
-    : device_(std::move(device)),
+RdmaLink::RdmaLink(RdmaRails rails, const Session& session, std::string own, std::string who)
+    : rails_(std::move(rails)),
       own_(std::move(own)),
       who_(std::move(who)),
       header_seals_(make_seals(session, kHeaderPurpose, who_)),
-      in_(std::make_unique<RingMemory>(device_.get(), kFirstRing, true)),
-      credits_(device_.get(), kCreditPage, true),
-      completions_(*device_, device_->queue_pairs() * (kSendQueue + kMessages + kCreditSlots)) {
+      in_(std::make_unique<RingMemory>(rails_, kFirstRing, true)),
+      credits_(rails_, kCreditPage, true) {
   constexpr uint32_t kReceives = kMessages + kCreditSlots;
-  for (uint32_t i = 0; i < device_->queue_pairs(); ++i) {
+  const uint32_t pairs = rails_.front()->queue_pairs();
+  for (const auto& rail : rails_) completions_.emplace_back(*rail, pairs * (kSendQueue + kReceives));
+  for (uint32_t i = 0; i < pairs * rails_.size(); ++i) {
     Queue& queue = queues_.emplace_back();
-    queue.pair = std::make_unique<QueuePair>(*device_, completions_, kSendQueue, kReceives);
+    queue.rail = i % rails_.size();
+    const RdmaDevice& device = *rails_[queue.rail];
+    queue.pair = std::make_unique<QueuePair>(device, completions_[queue.rail], kSendQueue, kReceives);
     const int error = queue.pair->receive(kReceives);
     if (error == 0) continue;
-    throw Error(CC_ERROR_SYSTEM, "cannot post receives on " + device_->text() + ": " + errno_text(error));
+    throw Error(CC_ERROR_SYSTEM, "cannot post receives on " + device.text() + ": " + errno_text(error));
   }
 }
 
@@ -87,51 +92,65 @@ RdmaLink::~RdmaLink() {
 
 RdmaEndpoint RdmaLink::endpoint() const {
   RdmaEndpoint own;
-  own.gid = device_->gid();
-  own.mtu = static_cast<uint32_t>(device_->attributes().active_mtu);
-  own.link_layer = device_->attributes().link_layer;
-  own.lid = device_->attributes().lid;
-  own.queue_pairs = static_cast<uint32_t>(queues_.size());
-  for (size_t i = 0; i < queues_.size(); ++i) {
-    own.qp_num[i] = queues_[i].pair->number();
-    own.psn[i] = queues_[i].pair->first_packet();
+  own.rails = static_cast<uint32_t>(rails_.size());
+  own.queue_pairs = rails_.front()->queue_pairs();
+  for (size_t rail = 0; rail < rails_.size(); ++rail) {
+    const ibv::PortAttr& port = rails_[rail]->attributes();
+    own.ports[rail] = RemotePort{rails_[rail]->gid(), static_cast<uint32_t>(port.active_mtu), port.link_layer, port.lid,
+                                 credits_.rkey(rail)};
   }
-  own.ring = announced(*in_);
+  for (size_t i = 0; i < queues_.size(); ++i) {
+    own.pairs[i] = RemoteQueuePair{queues_[i].pair->number(), queues_[i].pair->first_packet()};
+  }
+  own.ring = announced(*in_, rails_.size());
   own.credit_address = credits_.address();
-  own.credit_rkey = credits_.rkey();
   return own;
 }
 
 void RdmaLink::connect(const RdmaEndpoint& peer) {
-  bool possible = believable(peer.ring) && peer.mtu >= 1 && peer.mtu <= 5 && peer.lid <= 0xffff &&
-                  peer.queue_pairs >= 1 && peer.queue_pairs <= kMostQueuePairs;
-  for (size_t i = 0; i < kMostQueuePairs; ++i) {
-    possible = possible && peer.qp_num[i] <= 0xffffff && peer.psn[i] <= 0xffffff;
+  bool possible = believable(peer.ring) && peer.rails >= 1 && peer.rails <= kMostRdmaRails && peer.queue_pairs >= 1 &&
+                  peer.queue_pairs <= kMostQueuePairs / peer.rails;
+  for (size_t rail = 0; rail < std::min<size_t>(peer.rails, kMostRdmaRails); ++rail) {
+    const RemotePort& port = peer.ports[rail];
+    possible = possible && port.mtu >= 1 && port.mtu <= 5 && port.lid <= 0xffff;
+  }
+  for (const RemoteQueuePair& pair : peer.pairs) {
+    possible = possible && pair.number <= 0xffffff && pair.first_packet <= 0xffffff;
   }
   if (!possible) throw Error(CC_ERROR_REMOTE, who_ + " announced an RDMA endpoint that cannot be");
-  if (peer.link_layer != device_->attributes().link_layer) {
-    throw Error(CC_ERROR_SYSTEM, device_->text() + " and the port of " + who_ +
-                                     " are not of one kind (one is InfiniBand, the other one RoCE)");
+  // The smaller number of rails, and of queue pairs on each, counts.
+  const size_t own_rails = rails_.size();
+  for (size_t i = queues_.size(); i-- > 0;) {
+    if (queues_[i].rail < peer.rails && i / own_rails < peer.queue_pairs) continue;
+    queues_.erase(queues_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  if (queues_.size() > peer.queue_pairs) queues_.erase(queues_.begin() + peer.queue_pairs, queues_.end());
-  for (size_t i = 0; i < queues_.size(); ++i) queues_[i].pair->connect(peer, i);
+  const size_t rails = std::min<size_t>(own_rails, peer.rails);
+  for (size_t i = 0; i < queues_.size(); ++i) {
+    const size_t rail = queues_[i].rail;
+    const RemotePort& port = peer.ports[rail];
+    if (port.link_layer != rails_[rail]->attributes().link_layer) {
+      throw Error(CC_ERROR_SYSTEM, rails_[rail]->text() + " and the port of " + who_ +
+                                       " are not of one kind (one is InfiniBand, the other one RoCE)");
+    }
+    queues_[i].pair->connect(port, peer.pairs[i / rails * peer.rails + rail]);
+  }
   peer_ = peer;
   connected_ = true;
 }
 
-const ibv::Mr* RdmaLink::source_of(const std::byte* data, size_t size) const {
-  return size >= kLeastLent || (lending() && size > 0) ? device_->source_of(data, size) : nullptr;
+const ibv::Mr* RdmaLink::source_of(const std::byte* data, size_t size, size_t rail) const {
+  return size >= kLeastLent || (lending() && size > 0) ? rails_[rail]->source_of(data, size) : nullptr;
 }
 
 size_t RdmaLink::try_send(const std::byte* data, size_t size) {
   if (!broken_.empty()) lost();
-  const ibv::Mr* source = source_of(data, size);
+  const bool without_copy = source_of(data, size) != nullptr;
   for (int attempt = 0; attempt < 2 && takeable() - taken_ < size && broken_.empty(); ++attempt) {
     if (attempt > 0) poll();
     // What is lent was offered before, and is still offered.
     while (sent_ - taken_ < size && broken_.empty()) {
       const size_t offered = static_cast<size_t>(sent_ - taken_);
-      if (!write(data + offered, size - offered, source)) break;
+      if (!write(data + offered, size - offered, without_copy)) break;
     }
   }
   const size_t done = std::min(size, static_cast<size_t>(takeable() - taken_));
@@ -143,7 +162,7 @@ size_t RdmaLink::try_send(const std::byte* data, size_t size) {
   return done;
 }
 
-bool RdmaLink::write(const std::byte* data, size_t size, const ibv::Mr* source) {
+bool RdmaLink::write(const std::byte* data, size_t size, bool without_copy) {
   const size_t number = messages_sent_ % queues_.size();
   Queue& queue = queues_[number];
   if (messages_sent_ - messages_until_ >= kMessages) return false;
@@ -158,10 +177,14 @@ bool RdmaLink::write(const std::byte* data, size_t size, const ibv::Mr* source) 
   bool signalled = false;
   if (size <= queue.pair->inline_bytes()) {
     work.send_flags = ibv::kSendInline;
-  } else if (source) {
-    piece.lkey = source->lkey;
+  } else if (without_copy) {
+    piece.lkey = rails_[queue.rail]->source_of(data, size)->lkey;
     signalled = true;
-    if (!lending()) lent_from_ = sent_;
+    if (!lending()) {
+      // The copies before it on other queue pairs would keep it lent until a completion of theirs.
+      if (queues_.size() > 1 && !flights_.empty()) flush();
+      lent_from_ = sent_;
+    }
     lent_until_ = sent_ + size;
   } else {
     if (!make_room_to_copy()) return false;
@@ -169,7 +192,7 @@ bool RdmaLink::write(const std::byte* data, size_t size, const ibv::Mr* source) 
     size = std::min({size, own_room, out_->until_wrap(copied_)});
     std::memcpy(out_->at(copied_), data, size);
     piece.addr = reinterpret_cast<uint64_t>(out_->at(copied_));
-    piece.lkey = out_->lkey();
+    piece.lkey = out_->lkey(queue.rail);
     // One completion frees a quarter of the ring.
     const size_t quarter = out_->size() / 4;
     signalled = copied_ / quarter != (copied_ + size) / quarter;
@@ -181,17 +204,18 @@ bool RdmaLink::write(const std::byte* data, size_t size, const ibv::Mr* source) 
   work.opcode = ibv::kWriteWithImmediate;
   work.imm_data = htonl((static_cast<uint32_t>(messages_sent_) & kNumber) | (ring_changed_ ? kSwitchBit : 0));
   work.wr.rdma.remote_addr = ring.address + sent_ % ring.bytes;
-  work.wr.rdma.rkey = ring.rkey;
+  work.wr.rdma.rkey = ring.rkeys[queue.rail];
   ring_changed_ = false;
   sent_ += size;
   ++messages_sent_;
   post(number, &work, signalled);
+  if ((work.send_flags & ibv::kSendInline) == 0) flights_.push_back(Flight{number, queue.posted, sent_, copied_});
   return true;
 }
 
 bool RdmaLink::make_room_to_copy() {
   if (!out_) {
-    out_ = std::make_unique<RingMemory>(device_.get(), kFirstRing, false);
+    out_ = std::make_unique<RingMemory>(rails_, kFirstRing, false);
     return true;
   }
   if (copied_ - std::max(copied_freed_, out_from_) < out_->size()) return true;
@@ -213,9 +237,8 @@ void RdmaLink::post(size_t number, ibv::SendWr* work, bool signalled) {
     work->send_flags |= ibv::kSendSignaled;
     queue.signalled = queue.posted;
   }
-  flights_.push_back(Flight{number, queue.posted, sent_, copied_});
   const int error = queue.pair->send(work);
-  if (error != 0) break_with("a write could not be posted: " + errno_text(error));
+  if (error != 0) break_with("a write could not be posted: " + errno_text(error), queue.rail);
 }
 
 void RdmaLink::flush() {
@@ -228,7 +251,7 @@ void RdmaLink::post_nothing(size_t number) {
   ibv::SendWr work{};
   work.opcode = ibv::kWrite;
   work.wr.rdma.remote_addr = peer_.credit_address;
-  work.wr.rdma.rkey = peer_.credit_rkey;
+  work.wr.rdma.rkey = peer_.ports[queues_[number].rail].credit_rkey;
   post(number, &work, true);
 }
 
@@ -239,7 +262,7 @@ void RdmaLink::poll() {
   if (due >= kCompletions) {
     for (Queue& queue : queues_) {
       const int error = queue.pair->receive(std::exchange(queue.receives_due, 0));
-      if (error != 0) return break_with("a receive could not be posted: " + errno_text(error));
+      if (error != 0) return break_with("a receive could not be posted: " + errno_text(error), queue.rail);
     }
     due = 0;
   }
@@ -247,25 +270,29 @@ void RdmaLink::poll() {
   const uint64_t posted_again = messages_arrived_ - std::min<uint64_t>(messages_arrived_, due);
   if (posted_again >= messages_told_ + kMessages / 4 || consumed_ - consumed_told_ >= in_->size() / 4) give_credit();
   grow_in();
-  const std::string obstacle = broken_.empty() ? device_->obstacle() : "";
-  if (!obstacle.empty()) break_with(obstacle);
+  for (const Queue& queue : queues_) {
+    const std::string obstacle = broken_.empty() ? rails_[queue.rail]->obstacle() : "";
+    if (!obstacle.empty()) break_with(obstacle, queue.rail);
+  }
 }
 
 void RdmaLink::poll_once() {
   ibv::Wc completions[kCompletions];
-  while (broken_.empty()) {
-    const int count = completions_.poll(completions, kCompletions);
-    if (count < 0) return break_with("its completion queue failed");
-    for (int i = 0; i < count; ++i) take(completions[i]);
-    if (count > 0) {
-      polls_ = 0;
-      still_since_ns_ = 0;
+  for (size_t rail = 0; rail < completions_.size(); ++rail) {
+    int count = kCompletions;
+    while (broken_.empty() && count == kCompletions) {
+      count = completions_[rail].poll(completions, kCompletions);
+      if (count < 0) return break_with("its completion queue failed", rail);
+      for (int i = 0; i < count; ++i) take(completions[i], rail);
+      if (count > 0) {
+        polls_ = 0;
+        still_since_ns_ = 0;
+      }
     }
-    if (count < kCompletions) return;
   }
 }
 
-void RdmaLink::take(const ibv::Wc& completion) {
+void RdmaLink::take(const ibv::Wc& completion, size_t rail) {
   if (completion.status != ibv::kWcSuccess) {
     std::string hint;
     if (completion.status == ibv::kWcRetriesExceeded) {
@@ -273,14 +300,17 @@ void RdmaLink::take(const ibv::Wc& completion) {
     } else if (completion.status == ibv::kWcReceiverNotReady) {
       hint = " (a defect of collective_core: it wrote without a credit)";
     }
-    return break_with(std::string(device_->verbs().wc_status_str(completion.status)) + hint);
+    return break_with(std::string(rails_[rail]->verbs().wc_status_str(completion.status)) + hint, rail);
   }
-  const auto of_it = [&](const Queue& queue) { return queue.pair->number() == completion.qp_num; };
+  // Two devices number their queue pairs alike.
+  const auto of_it = [&](const Queue& queue) {
+    return queue.rail == rail && queue.pair->number() == completion.qp_num;
+  };
   const auto queue = std::find_if(queues_.begin(), queues_.end(), of_it);
-  if (queue == queues_.end()) return break_with("a work completed on another queue pair");
+  if (queue == queues_.end()) return break_with("a work completed on another queue pair", rail);
   if ((completion.opcode & ibv::kWcReceive) == 0) {
     if (completion.wr_id <= queue->ended || completion.wr_id > queue->signalled) {
-      return break_with("a write completed that was not posted");
+      return break_with("a write completed that was not posted", rail);
     }
     queue->ended = completion.wr_id;
     while (!flights_.empty() && flights_.front().index <= queues_[flights_.front().queue].ended) {
@@ -351,11 +381,11 @@ void RdmaLink::give_credit() {
   Credit credit;
   credit.consumed = consumed_;
   credit.messages = std::max(messages_arrived_ - std::min<uint64_t>(messages_arrived_, due), messages_told_);
-  credit.ring = announced(next_in_ ? *next_in_ : *in_);
+  credit.ring = announced(next_in_ ? *next_in_ : *in_, rails_.size());
   const size_t slot = (credits_sent_ % kCreditSlots) * sizeof credit;
   std::byte* place = credits_.at(kOwnCredits + slot);
   std::memcpy(place, &credit, sizeof credit);
-  ibv::Sge piece{reinterpret_cast<uint64_t>(place), sizeof credit, credits_.lkey()};
+  ibv::Sge piece{reinterpret_cast<uint64_t>(place), sizeof credit, credits_.lkey(0)};
   ibv::SendWr work{};
   work.sg_list = &piece;
   work.num_sge = 1;
@@ -363,7 +393,7 @@ void RdmaLink::give_credit() {
   if (queues_.front().pair->inline_bytes() >= sizeof credit) work.send_flags = ibv::kSendInline;
   work.imm_data = htonl((static_cast<uint32_t>(credits_sent_) & kNumber) | kCreditBit);
   work.wr.rdma.remote_addr = peer_.credit_address + slot;
-  work.wr.rdma.rkey = peer_.credit_rkey;
+  work.wr.rdma.rkey = peer_.ports[0].credit_rkey;
   ++credits_sent_;
   consumed_told_ = credit.consumed;
   messages_told_ = credit.messages;
@@ -373,10 +403,10 @@ void RdmaLink::give_credit() {
 // As large as the limit of the communicator allows; null if a larger one is not allowed or not possible.
 std::unique_ptr<RingMemory> RdmaLink::larger_ring(size_t than, bool remote) {
   size_t size = kMostRing;
-  while (size > than && size > device_->ring_bytes_left()) size /= 2;
+  while (size > than && size > rails_.front()->ring_bytes_left()) size /= 2;
   if (size <= than || !may_grow_) return nullptr;
   try {
-    return std::make_unique<RingMemory>(device_.get(), size, remote);
+    return std::make_unique<RingMemory>(rails_, size, remote);
   } catch (const Error& error) {
     may_grow_ = false;
     log(LogLevel::info, "RDMA goes on with rings of %zu KiB: %s", than / 1024, error.what());
@@ -430,7 +460,7 @@ void RdmaLink::nothing_moved() {
   polls_ = 0;
   if (lending()) flush();
   probe();
-  completions_.arm();
+  for (CompletionQueue& one : completions_) one.arm();
   poll();  // what came before the queue was armed wakes no thread
 }
 
@@ -446,13 +476,16 @@ void RdmaLink::probe() {
   flush();
 }
 
-void RdmaLink::break_with(const std::string& why) {
-  if (broken_.empty()) broken_ = why;
+void RdmaLink::break_with(const std::string& why, size_t rail) {
+  if (!broken_.empty()) return;
+  broken_ = why;
+  broken_rail_ = rail;
 }
 
 void RdmaLink::lost() const {
-  throw Error(CC_ERROR_REMOTE, own_ + " lost the RDMA connection to " + who_ + ", from " + device_->text() +
-                                   " to GID " + text_of_gid(peer_.gid) + ": " + broken_ + device_->news());
+  const RdmaDevice& device = *rails_[broken_rail_];
+  throw Error(CC_ERROR_REMOTE, own_ + " lost the RDMA connection to " + who_ + ", from " + device.text() + " to GID " +
+                                   text_of_gid(peer_.ports[broken_rail_].gid) + ": " + broken_ + device.news());
 }
 
 }  // namespace ccore

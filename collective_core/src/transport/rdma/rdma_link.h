@@ -20,11 +20,12 @@ namespace ccore {
 class RdmaLink : public Link {
  public:
   // session: of a proven connection to the peer. own, who: this rank and the peer in words. Throws CC_ERROR_SYSTEM.
-  RdmaLink(std::shared_ptr<RdmaDevice> device, const Session& session, std::string own, std::string who);
+  RdmaLink(RdmaRails rails, const Session& session, std::string own, std::string who);
   ~RdmaLink() override;
   RdmaLink(const RdmaLink&) = delete;
   RdmaLink& operator=(const RdmaLink&) = delete;
 
+  // Before connect().
   RdmaEndpoint endpoint() const;
   // As many as both ends have, once it is connected.
   size_t queue_pairs() const { return queues_.size(); }
@@ -35,9 +36,11 @@ class RdmaLink : public Link {
   Bytes peek(size_t at_least) override;
   void consume(size_t size) override;
   size_t try_recv(std::byte* data, size_t size) override;
-  int fd() const override { return completions_.fd(); }
-  // One channel wakes for both directions.
-  void add_fds(short, std::vector<pollfd>* fds) const override { fds->push_back(pollfd{fd(), POLLIN, 0}); }
+  int fd() const override { return completions_.front().fd(); }
+  // The channel of a rail wakes for both directions.
+  void add_fds(short, std::vector<pollfd>* fds) const override {
+    for (const CompletionQueue& one : completions_) fds->push_back(pollfd{one.fd(), POLLIN, 0});
+  }
   size_t turn_bytes() const override { return 256 * 1024; }
   size_t inline_bytes(const std::byte* payload, size_t size) const override {
     return source_of(payload, size) ? 0 : 16 * 1024;
@@ -48,13 +51,14 @@ class RdmaLink : public Link {
  private:
   // One queue pair, and the works that were posted to it.
   struct Queue {
+    size_t rail = 0;
     std::unique_ptr<QueuePair> pair;
     uint64_t posted = 0;
     uint64_t signalled = 0;
     uint64_t ended = 0;
     uint32_t receives_due = 0;  // to be posted again
   };
-  // A work that has not ended, in the order of posting: what is free once this and all before have ended.
+  // A write that still reads memory, in the order of posting: what is free once this and all before have ended.
   struct Flight {
     size_t queue;
     uint64_t index;   // in its queue
@@ -69,9 +73,9 @@ class RdmaLink : public Link {
   static constexpr uint32_t kMessages = 256;  // that may be under way to a peer that does not look
 
   // The registered memory from which so many bytes leave without a copy; null: they are copied.
-  const ibv::Mr* source_of(const std::byte* data, size_t size) const;
+  const ibv::Mr* source_of(const std::byte* data, size_t size, size_t rail = 0) const;
   // Posts some leading bytes; false: none.
-  bool write(const std::byte* data, size_t size, const ibv::Mr* source);
+  bool write(const std::byte* data, size_t size, bool without_copy);
   bool make_room_to_copy();
   void post(size_t queue, ibv::SendWr* work, bool signalled);
   // Posts writes of nothing whose completions say that all before them have ended.
@@ -82,7 +86,7 @@ class RdmaLink : public Link {
   uint64_t takeable() const { return lending() ? std::max(freed_, lent_from_) : sent_; }
   void poll();
   void poll_once();
-  void take(const ibv::Wc& completion);
+  void take(const ibv::Wc& completion, size_t rail);
   void take_data(uint32_t size, uint32_t immediate);
   void deliver(const Early& message);
   void take_credit(uint32_t immediate);
@@ -93,10 +97,10 @@ class RdmaLink : public Link {
   // Nothing moved: before a caller may sleep, the next completion must wake it.
   void nothing_moved();
   void probe();
-  void break_with(const std::string& why);
+  void break_with(const std::string& why, size_t rail = 0);
   [[noreturn]] void lost() const;
 
-  std::shared_ptr<RdmaDevice> device_;
+  RdmaRails rails_;
   std::string own_;
   std::string who_;
   Seals header_seals_;
@@ -105,8 +109,8 @@ class RdmaLink : public Link {
   std::unique_ptr<RingMemory> out_;      // null until something is copied
   std::unique_ptr<RingMemory> old_out_;  // smaller, until what was copied there has left
   RingMemory credits_;
-  CompletionQueue completions_;
-  std::vector<Queue> queues_;  // end before the memory that they reach
+  std::deque<CompletionQueue> completions_;  // by rail
+  std::vector<Queue> queues_;                // end before the memory that they reach
   RdmaEndpoint peer_;          // its ring: where to write next
   bool connected_ = false;
 
@@ -138,6 +142,7 @@ class RdmaLink : public Link {
   int polls_ = 0;       // in a row that found nothing
   int64_t still_since_ns_ = 0;  // since when nothing has completed while a caller waited; 0: something has
   std::string broken_;  // why nothing moves any more; empty while it may
+  size_t broken_rail_ = 0;
 };
 
 }  // namespace ccore

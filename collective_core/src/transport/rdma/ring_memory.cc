@@ -9,7 +9,7 @@
 #include "common/unique_fd.h"
 
 namespace ccore {
-RingMemory::RingMemory(RdmaDevice* device, size_t size, bool remote) : device_(*device), size_(size) {
+RingMemory::RingMemory(const RdmaRails& rails, size_t size, bool remote) : size_(size) {
   const UniqueFd file(memfd_create("collective_core rdma", MFD_CLOEXEC));
   if (!file || ftruncate(file.get(), static_cast<off_t>(size)) != 0) throw_errno("memory for an RDMA ring");
   void* place = mmap(nullptr, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -23,17 +23,17 @@ RingMemory::RingMemory(RdmaDevice* device, size_t size, bool remote) : device_(*
     }
   }
   try {
-    mr_ = device_.pin(data_, size, ibv::kAccessLocalWrite | (remote ? ibv::kAccessRemoteWrite : 0));
+    regions_.emplace(rails, data_, size, ibv::kAccessLocalWrite | (remote ? ibv::kAccessRemoteWrite : 0));
   } catch (...) {
     munmap(data_, 2 * size);
     throw;
   }
-  device_.count_ring(size);
+  for (const auto& rail : rails) rail->count_ring(size);
 }
 
 RingMemory::~RingMemory() {
-  device_.unpin(mr_);
-  device_.uncount_ring(size_);
+  for (const auto& rail : regions_->rails()) rail->uncount_ring(size_);
+  regions_.reset();
   munmap(data_, 2 * size_);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "transport/rdma/device.h"
 
@@ -11,7 +12,7 @@ namespace ccore {
 class RingMemory {
  public:
   // size: a power of two, at least a page. remote: whether peers may write to it. Throws CC_ERROR_SYSTEM.
-  RingMemory(RdmaDevice* device, size_t size, bool remote);
+  RingMemory(const RdmaRails& rails, size_t size, bool remote);
   ~RingMemory();
   RingMemory(const RingMemory&) = delete;
   RingMemory& operator=(const RingMemory&) = delete;
@@ -22,14 +23,13 @@ class RingMemory {
   // Of the registration, which is of the first mapping alone: a transfer ends at its end.
   uint64_t address() const { return reinterpret_cast<uint64_t>(data_); }
   size_t until_wrap(uint64_t position) const { return size_ - static_cast<size_t>(position % size_); }
-  uint32_t lkey() const { return mr_->lkey; }
-  uint32_t rkey() const { return mr_->rkey; }
+  uint32_t lkey(size_t rail) const { return regions_->on(rail).lkey; }
+  uint32_t rkey(size_t rail) const { return regions_->on(rail).rkey; }
 
  private:
-  RdmaDevice& device_;
   size_t size_;
   std::byte* data_ = nullptr;
-  ibv::Mr* mr_ = nullptr;
+  std::optional<RailRegions> regions_;
 };
 
 }  // namespace ccore
