@@ -260,6 +260,39 @@ void measured_times_are_kept() {
   std::filesystem::remove_all(folder);
 }
 
+// Four ranks on two nodes measure the two algorithms that make the same sums, and choose alike.
+void ranks_of_several_nodes_measure() {
+  char folder[] = "/tmp/ccore-nodes-XXXXXX";
+  EXPECT(mkdtemp(folder) != nullptr, "");
+  EXPECT(setenv("CCORE_CACHE_DIR", folder, 1) == 0 && setenv("CCORE_MEASURE_CACHE", "1", 1) == 0, "");
+  ccore::TimingStore::instance().forget();
+  std::vector<std::string> taken(4);
+  run_ranks(4, layout_named("mixed"), [&](int rank, cc_comm* comm) {
+    std::vector<float> data(4096, 1);
+    EXPECT(cc_all_reduce(data.data(), data.data(), data.size(), CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, "");
+    EXPECT(data.front() == 4 && data.back() == 4, data.front());
+    for (const size_t count : {data.size(), size_t{1} << 20}) {
+      cc_description now{};
+      now.size = sizeof now;
+      EXPECT(cc_describe(comm, CC_OPERATION_ALL_REDUCE, count, CC_FLOAT32, CC_MEMORY_HOST, &now) == CC_SUCCESS, "");
+      EXPECT((now.reason == CC_REASON_MEASURED) == (count == data.size()), now.algorithm, " for ", count);
+      taken[static_cast<size_t>(rank)] += std::string(now.algorithm) + " ";
+    }
+  });
+  EXPECT(taken[0] == "doubling 2d " || taken[0] == "halving 2d ", taken[0]);
+  for (const std::string& one : taken) EXPECT(one == taken[0], one, " is not ", taken[0]);
+  const std::string kept = ccore::read_cache(files_in(folder).front());
+  for (const char* algorithm : {"doubling", "halving"}) {
+    for (const char* bytes : {"2048", "8192", "32768"}) {
+      const std::string line = std::string("timing all_reduce ") + algorithm + " ordinary " + bytes + " = ";
+      EXPECT(contains(kept, line), line, " is not in ", kept);
+    }
+  }
+  EXPECT(setenv("CCORE_MEASURE_CACHE", "0", 1) == 0 && unsetenv("CCORE_CACHE_DIR") == 0, "");
+  ccore::TimingStore::instance().forget();
+  std::filesystem::remove_all(folder);
+}
+
 // Of two communicators of the same ranks, the second takes what the first has measured since the second's first call.
 void nothing_is_measured_twice() {
   if (ccore::usable_cpus().count() < 2) {
@@ -309,6 +342,7 @@ void tuner_cache() {
   reads_timings_that_were_written();
   lines_of_several_are_kept();
   measured_times_are_kept();
+  ranks_of_several_nodes_measure();
   nothing_is_measured_twice();
 }
 
