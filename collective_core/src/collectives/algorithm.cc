@@ -86,6 +86,20 @@ const char* name_of(Kind kind) {
   return "unknown";
 }
 
+std::optional<Kind> kind_of_name(const std::string& name) {
+  for (int kind = 1; kind < kKinds; ++kind) {
+    if (name == name_of(static_cast<Kind>(kind))) return static_cast<Kind>(kind);
+  }
+  return std::nullopt;
+}
+
+Algorithm algorithm_of_name(const std::string& name) {
+  for (int one = 0; one <= static_cast<int>(Algorithm::cma); ++one) {
+    if (name == name_of(static_cast<Algorithm>(one))) return static_cast<Algorithm>(one);
+  }
+  return Algorithm::none;
+}
+
 Shape shape_of(const std::vector<Place>& places) {
   Shape shape;
   shape.nranks = static_cast<int>(places.size());
@@ -103,6 +117,12 @@ bool in_shared_memory(Algorithm algorithm) {
 }
 
 bool Algorithms::has(Algorithm algorithm) const { return std::find(begin(), end(), algorithm) != end(); }
+
+std::string Algorithms::names() const {
+  std::string list;
+  for (const Algorithm one : *this) list += (list.empty() ? "" : ", ") + std::string(name_of(one));
+  return list;
+}
 
 namespace {
 

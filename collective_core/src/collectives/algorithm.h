@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "collectives/operation.h"
@@ -34,6 +36,9 @@ enum class Algorithm : int8_t {
 const char* name_of(Algorithm algorithm);
 // "all_reduce"; the collectives that CCORE_ALGO may name are those of which there are algorithms_of().
 const char* name_of(Kind kind);
+// The reverse of both.
+std::optional<Kind> kind_of_name(const std::string& name);
+Algorithm algorithm_of_name(const std::string& name);  // none: there is no such algorithm
 constexpr int kKinds = static_cast<int>(Kind::all_gatherv) + 1;
 
 // How the ranks lie on the nodes; all that the choice needs of their places.
@@ -60,6 +65,7 @@ class Algorithms {
   const Algorithm* end() const { return items_.data() + count_; }
   bool empty() const { return count_ == 0; }
   bool has(Algorithm algorithm) const;
+  std::string names() const;  // "ring, doubling"
 
  private:
   std::array<Algorithm, 16> items_{};

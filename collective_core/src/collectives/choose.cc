@@ -13,28 +13,24 @@ namespace {
 // On which everything can run.
 constexpr Shape kAnyShape{4, 2, 2, 2, true, true, true};
 
-std::string joined(const std::string& list, const char* name) { return list.empty() ? name : list + ", " + name; }
-
 Kind kind_named(const std::string& setting, const std::string& name) {
+  const std::optional<Kind> named = kind_of_name(name);
+  if (named && !algorithms_of(*named, kAnyShape).empty()) return *named;
   std::string known;
   for (int kind = 1; kind < kKinds; ++kind) {
     const auto one = static_cast<Kind>(kind);
-    if (algorithms_of(one, kAnyShape).empty()) continue;
-    if (name == name_of(one)) return one;
-    known = joined(known, name_of(one));
+    if (!algorithms_of(one, kAnyShape).empty()) known += (known.empty() ? "" : ", ") + std::string(name_of(one));
   }
   throw Error(CC_ERROR_INVALID_ARGUMENT,
               format("%s: no collective is called '%s'; there are %s", setting.c_str(), name.c_str(), known.c_str()));
 }
 
 Algorithm algorithm_named(const std::string& setting, Kind kind, const std::string& name) {
-  std::string known;
-  for (const Algorithm one : algorithms_of(kind, kAnyShape)) {
-    if (name == name_of(one)) return one;
-    known = joined(known, name_of(one));
-  }
+  const Algorithm named = algorithm_of_name(name);
+  const Algorithms all = algorithms_of(kind, kAnyShape);
+  if (all.has(named)) return named;
   throw Error(CC_ERROR_INVALID_ARGUMENT, format("%s: %s has no algorithm '%s'; it has %s", setting.c_str(),
-                                                name_of(kind), name.c_str(), known.c_str()));
+                                                name_of(kind), name.c_str(), all.names().c_str()));
 }
 
 }  // namespace

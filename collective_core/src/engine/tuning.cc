@@ -51,13 +51,6 @@ class LinkCouncil : public Council {
   Context context_;
 };
 
-std::optional<Kind> find_kind(const std::string& name) {
-  for (int kind = 1; kind < kKinds; ++kind) {
-    if (name == name_of(static_cast<Kind>(kind))) return static_cast<Kind>(kind);
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 uint64_t data_bytes(const Operation& operation, int nranks) {
@@ -82,10 +75,8 @@ Tuning::Tuning(const TunerSettings& settings, const Chooser* chooser)
     : settings_(settings), chooser_(chooser), active_(settings.enabled != 0), tuner_(settings, now_ns) {}
 
 Algorithm Tuning::find_algorithm(Kind kind, const std::string& name) const {
-  for (const Algorithm one : algorithms_of(kind, chooser_->shape)) {
-    if (name == name_of(one)) return one;
-  }
-  return Algorithm::none;
+  const Algorithm named = algorithm_of_name(name);
+  return algorithms_of(kind, chooser_->shape).has(named) ? named : Algorithm::none;
 }
 
 bool Tuning::tunable(Kind kind) const {
@@ -150,7 +141,7 @@ std::vector<Choice> Tuning::load(const CacheIdentity& identity, const std::strin
   model_ = model;
   std::vector<Choice> choices;
   for (const CacheEntry& one : kept_.read("choice " + model, entry_of)) {
-    const std::optional<Kind> kind = find_kind(one.collective);
+    const std::optional<Kind> kind = kind_of_name(one.collective);
     const Algorithm algorithm = kind ? find_algorithm(*kind, one.algorithm) : Algorithm::none;
     if (algorithm == Algorithm::none) continue;
     choices.push_back(Choice{static_cast<uint32_t>(*kind),
@@ -181,14 +172,11 @@ void Tuning::retune() {
 
 Choice Tuning::choice_of(const std::string& collective, uint64_t bytes, cc_dtype dtype,
                          const std::string& algorithm) const {
-  const std::optional<Kind> kind = find_kind(collective);
+  const std::optional<Kind> kind = kind_of_name(collective);
   if (!kind) throw Error(CC_ERROR_INVALID_ARGUMENT, "no collective is called '" + collective + "'");
   const Algorithm found = find_algorithm(*kind, algorithm);
   if (found == Algorithm::none) {
-    std::string known;
-    for (const Algorithm one : algorithms_of(*kind, chooser_->shape)) {
-      known += (known.empty() ? "" : ", ") + std::string(name_of(one));
-    }
+    const std::string known = algorithms_of(*kind, chooser_->shape).names();
     throw Error(CC_ERROR_INVALID_ARGUMENT, format("%s on these ranks has no algorithm '%s'; it has %s",
                                                   collective.c_str(), algorithm.c_str(), known.c_str()));
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -13,21 +14,7 @@
 namespace ccore {
 namespace {
 
-constexpr int kMostAlgorithms = 32;
 constexpr const char* kWays[] = {"ordinary", "past-caches", "shared-lines"};  // by Way
-
-bool find_names(const std::string& collective, const std::string& algorithm, Timing* timing) {
-  for (int kind = 1; kind < kKinds; ++kind) {
-    if (collective == name_of(static_cast<Kind>(kind))) timing->kind = static_cast<uint8_t>(kind);
-  }
-  for (int one = 0; one < kMostAlgorithms; ++one) {
-    if (algorithm == name_of(static_cast<Algorithm>(one))) {
-      timing->algorithm = static_cast<int8_t>(one);
-      return timing->kind != 0;
-    }
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -44,12 +31,16 @@ Timing timing_of(const std::string& name, const std::string& value) {
   std::string title, collective, algorithm, way, more;
   uint64_t bytes = 0, ns = 0;
   words >> title >> collective >> algorithm >> way >> bytes >> ns;
-  Timing timing;
   const auto named = std::find(std::begin(kWays), std::end(kWays), way);
-  if (!words || words >> more || title != "timing" || named == std::end(kWays) || bytes > UINT32_MAX ||
-      !find_names(collective, algorithm, &timing)) {
+  const std::optional<Kind> kind = kind_of_name(collective);
+  const Algorithm one = algorithm_of_name(algorithm);
+  if (!words || words >> more || title != "timing" || named == std::end(kWays) || bytes > UINT32_MAX || !kind ||
+      one == Algorithm::none) {
     throw std::invalid_argument("a line is not a timing");
   }
+  Timing timing;
+  timing.kind = static_cast<uint8_t>(*kind);
+  timing.algorithm = static_cast<int8_t>(one);
   timing.way = static_cast<Way>(named - std::begin(kWays));
   timing.bytes = static_cast<uint32_t>(bytes);
   timing.us = static_cast<float>(static_cast<double>(ns) / 1000);
