@@ -25,7 +25,8 @@ class RendezvousClient {
     const std::string table = exchange(std::string(reinterpret_cast<const char*>(&mine), sizeof mine));
     std::vector<T> all(static_cast<size_t>(nranks_));
     if (table.size() != sizeof(T) * all.size()) {
-      throw Error(CC_ERROR_INTERNAL, "ranks run different versions of collective_core");
+      throw Error(CC_ERROR_INVALID_USAGE,
+                  "ranks run different versions of collective_core; install one version on all nodes");
     }
     std::memcpy(all.data(), table.data(), table.size());
     return all;

@@ -141,6 +141,21 @@ void different_sizes_are_named() {
   });
 }
 
+// What ranks tell each other has another size in another version.
+void different_versions_are_named() {
+  const cc_unique_id id = new_id();
+  run_threads(2, [&](int rank) {
+    ccore::RendezvousClient client(ccore::decode(id), rank, 2, 60000);
+    try {
+      rank == 0 ? static_cast<void>(client.all_gather(1)) : static_cast<void>(client.all_gather(1.0));
+      fail(__FILE__, __LINE__, "a round of two versions");
+    } catch (const ccore::Error& error) {
+      EXPECT(error.code() == CC_ERROR_INVALID_USAGE, error.what());
+      EXPECT(contains(error.what(), "different versions of collective_core; install one"), error.what());
+    }
+  });
+}
+
 void nobody_listens() {
   cc_unique_id id;
   EXPECT(cc_unique_id_from_address(&id, "127.0.0.1", 1, "secret", 0) == CC_SUCCESS, cc_last_error(nullptr));
@@ -226,6 +241,7 @@ void rendezvous() {
   news_come_once();
   a_rank_taken_twice_is_named();
   different_sizes_are_named();
+  different_versions_are_named();
   nobody_listens();
   an_address_makes_the_same_id();
   the_same_address_serves_again_and_again();

@@ -163,6 +163,21 @@ void rails_of_two_ranks() {
   EXPECT(rails_between(one, last_of_three) == Rails({0}), "the nearest of one is not there on the other");
 }
 
+void ranks_of_another_version_are_named() {
+  std::vector<ccore::Card> cards(3, near_rails({true}));
+  cards[2].version = 10203;
+  for (const size_t own : {0, 1, 2}) {
+    try {
+      check_cards(cards, own);
+      fail(__FILE__, __LINE__, "two versions");
+    } catch (const ccore::Error& error) {
+      const std::string named = own == 2 ? "rank 0 runs another version of collective_core: "
+                                         : "rank 2 runs another version of collective_core: 1.2.3, this one is ";
+      EXPECT(error.code() == CC_ERROR_INVALID_USAGE && contains(error.what(), named), error.what());
+    }
+  }
+}
+
 // Whether ranks may spin depends on it: each of them needs a core, whether or not its launcher has bound it to one.
 void cores() {
   const ccore::CpuSet four = cpus({0, 1, 64, 1023});
@@ -182,6 +197,7 @@ void topology() {
   places();
   devices();
   rails_of_two_ranks();
+  ranks_of_another_version_are_named();
   cores();
 }
 
