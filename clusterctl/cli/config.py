@@ -32,7 +32,6 @@ def show(as_json: JsonOption = False) -> None:
     from clusterctl import config
     from clusterctl.documents.config import Config, ConfigSetting
     from clusterctl.inventory.user_paths import is_there
-    from clusterctl.report.text import of_view
     from clusterctl.report.view import Block, Head, Table, View
 
     settings = [
@@ -65,7 +64,7 @@ def show(as_json: JsonOption = False) -> None:
         (Cell(one.name, Tone.NAME), Cell(_number(one.value)), _from(one), Cell(one.help)) for one in settings
     )
     table = Table(heads, rows, notes=tuple(one.help for one in settings))
-    console.data(of_view.lines(View("", (Block("", tables=(table,)),)), console.width()))
+    console.show(View("", (Block("", tables=(table,)),)))
     console.talk(f"configuration file: {path}{'' if is_there(path) else ' (does not exist)'}")
 
 

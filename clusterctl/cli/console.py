@@ -9,7 +9,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from clusterctl import log
 from clusterctl.cli.terminal import color
@@ -19,6 +19,9 @@ from clusterctl.errors import ConfigError, UsageError
 from clusterctl.report.line import TonedLine, labelled
 from clusterctl.text import json_text
 from clusterctl.text.visible import visible
+
+if TYPE_CHECKING:
+    from clusterctl.report.view import View
 
 _NOTICE_S = 0.1
 """Seconds until a question notices that it was withdrawn."""
@@ -144,6 +147,21 @@ def _shown(stream: TextIO, lines: Sequence[TonedLine]) -> str:
     if color.wanted(stream):
         return "\n".join(color.painted(line, clean) for line in lines)
     return clean("\n".join(line.text for line in lines))
+
+
+def result(document: Mapping[str, Any], view: Callable[[], View], *, as_json: bool) -> None:
+    """Write what a command found to stdout: its document, or the view of it for people."""
+    if as_json:
+        emit_json(document)
+    else:
+        show(view())
+
+
+def show(view: View) -> None:
+    """Write a view to stdout, as wide as the terminal."""
+    from clusterctl.report.text import of_view
+
+    data(of_view.lines(view, width()))
 
 
 def width() -> int | None:

@@ -16,15 +16,11 @@ app = typer.Typer(help="Describe the requirements: what is checked, why, and the
 def list_requirements(as_json: JsonOption = False) -> None:
     """List all requirements in the order in which they are checked and applied."""
     from clusterctl.report.requirements_document import document_of
-    from clusterctl.report.text import of_view
     from clusterctl.requirements.catalog import ALL
     from clusterctl.views import requirements as view_of
 
     document = document_of(ALL)
-    if as_json:
-        console.emit_json(document)
-    else:
-        console.data(of_view.lines(view_of.listing(document["requirements"]), console.width()))
+    console.result(document, lambda: view_of.listing(document["requirements"]), as_json=as_json)
 
 
 @app.command()
@@ -38,14 +34,10 @@ def show(
     """Show what a requirement checks, why, what bootstrap and undo do, and its settings in the inventory."""
     from clusterctl.cli import options
     from clusterctl.report.requirements_document import document_of
-    from clusterctl.report.text import of_view
     from clusterctl.requirements import judge
     from clusterctl.views import requirements as view_of
 
     wanted = options.names(names) or ()
     judge.validate_names(wanted, ())
     document = document_of(dict.fromkeys(wanted))
-    if as_json:
-        console.emit_json(document)
-    else:
-        console.data(of_view.lines(view_of.pages(document["requirements"]), console.width()))
+    console.result(document, lambda: view_of.pages(document["requirements"]), as_json=as_json)

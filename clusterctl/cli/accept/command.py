@@ -95,7 +95,6 @@ def accept(
     from clusterctl.cli import draining
     from clusterctl.cli.accept import run as running
     from clusterctl.cli.session import open_session, session_of
-    from clusterctl.report.text import of_view
     from clusterctl.rundir import default_root
     from clusterctl.views import accept as views
 
@@ -128,10 +127,7 @@ def accept(
     if strict:
         ended = documents.strictly(ended)
     view = views.view(ended)
-    if as_json:
-        console.emit_json(ended.document())
-    else:
-        console.data(of_view.lines(view, console.width()))
+    console.result(ended.document(), lambda: view, as_json=as_json)
     reports = report_files.EachReport()
     _write_reports(view, reports, html, junit, prometheus)
     if hostfile is not None and ended.accepted:
@@ -192,7 +188,6 @@ def _show_plan(session: Session, asked: AcceptRequest, limits: AcceptLimits, *, 
     from clusterctl.acceptance.outcomes import OutcomeFile
     from clusterctl.cli.accept import run as running
     from clusterctl.cli.session import say_failures
-    from clusterctl.report.text import of_view
     from clusterctl.views import accept as views
 
     rows = running.rows_of(asked)
@@ -201,8 +196,5 @@ def _show_plan(session: Session, asked: AcceptRequest, limits: AcceptLimits, *, 
         with running.engine_of(session, rows, outcomes, Path(folder), all_at_once=True) as engine:
             facts = engine.prepare()
             found = documents.planned(rows, list(engine.ready.values()), limits)
-    if as_json:
-        console.emit_json(found.document())
-    else:
-        console.data(of_view.lines(views.plan(found), console.width()))
+    console.result(found.document(), lambda: views.plan(found), as_json=as_json)
     say_failures(facts.failures)

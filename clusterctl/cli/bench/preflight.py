@@ -24,7 +24,6 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.ladder import Ladder
     from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
-    from clusterctl.report.text import of_view
     from clusterctl.report.text.failures import fault_hints
     from clusterctl.results.model import exit_code
     from clusterctl.rundir import RunDir
@@ -40,10 +39,7 @@ def run(session: Session, request: Request, runs: Path | None, label: str | None
     found = document(climbed, folder.id, cause)
     folder.write("preflight", found.document())
     shown = preflight.view(found)
-    if as_json:
-        console.emit_json(found.document())
-    else:
-        console.data(of_view.lines(shown, console.width()))
+    console.result(found.document(), lambda: shown, as_json=as_json)
     # The hints of the failures that the lines above name, unless a terminal shows them in the sentence.
     above = shown.sentence if not as_json and console.is_one_screen() else ""
     for hint in fault_hints(climbed.faults):

@@ -63,7 +63,6 @@ def check(
     from clusterctl.cli import draining
     from clusterctl.cli.check.run import Contact, replayed
     from clusterctl.errors import UsageError
-    from clusterctl.report.text import of_view
     from clusterctl.rundir import default_root
     from clusterctl.views.next_step import after_check
 
@@ -101,7 +100,7 @@ def check(
         say_failures(judged.verdicts.failures)
         say_without_root(judged.facts, judged.verdicts)
     else:
-        console.data(of_view.lines(view, console.width()))
+        console.show(view)
     if html is not None:
         console.talk(f"report: {html}")
     if judged.run is not None:

@@ -52,7 +52,6 @@ def show(
     from clusterctl.facts.gather import gather
     from clusterctl.images import inside
     from clusterctl.images.on_node import open_engine
-    from clusterctl.report.text import of_view
     from clusterctl.report.view import View
     from clusterctl.trust import versions
     from clusterctl.views import versions as versions_view
@@ -90,7 +89,7 @@ def show(
         )
     else:
         if both:
-            console.data(of_view.lines(View("", (versions_view.block(found),)), console.width()))
+            console.show(View("", (versions_view.block(found),)))
         say_failures(answers.failures)
     asking.require_an_answer(answers)
     if misfits or answers.failures:

@@ -88,7 +88,6 @@ def show(
     from clusterctl.inventory.limit import limited
     from clusterctl.inventory.provenance import Provenance
     from clusterctl.report.inventory_document import document_of
-    from clusterctl.report.text import of_view
     from clusterctl.views import inventory as view_of
 
     loaded = load.read(inventory)
@@ -97,11 +96,8 @@ def show(
     document = document_of(
         limited(loaded.inventory, nodes, option="NODE"), Provenance(loaded), defaults=defaults
     )
-    if as_json:
-        console.emit_json(document)
-    else:
-        view = view_of.listing if nodes is None and not defaults else view_of.settings
-        console.data(of_view.lines(view(document), console.width()))
+    view = view_of.listing if nodes is None and not defaults else view_of.settings
+    console.result(document, lambda: view(document), as_json=as_json)
 
 
 def validate(inventory: cli.InventoryArgument = None, as_json: cli.JsonOption = False) -> None:

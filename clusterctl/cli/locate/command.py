@@ -105,7 +105,6 @@ def locate(
     from clusterctl.launch import choose
     from clusterctl.launch import locate as launching
     from clusterctl.report.known_errors.run_logs import cause_in, of_ranks
-    from clusterctl.report.text import of_view
     from clusterctl.results import locate
     from clusterctl.results import locate as results
     from clusterctl.rundir import default_root
@@ -128,10 +127,7 @@ def locate(
     run.write("results", document.document())
     told = locate.lines(locate.before(runs, document))
     view = locate_view.view(document, told)
-    if as_json:
-        console.emit_json(document.document())
-    else:
-        console.data(of_view.lines(view, console.width()))
+    console.result(document.document(), lambda: view, as_json=as_json)
     if hostfile_without is not None and (found.located.verdict is not None or found.apart.nodes):
         _write_hostfile(hostfile_without, session, document)
     if html is not None:

@@ -27,7 +27,6 @@ def compare_runs(
 
     First lists how the runs differ in their setup; runs without a common figure are rejected.
     """
-    from clusterctl.report.text import of_view as text_of
     from clusterctl.results import folders
     from clusterctl.results.comparison import compare, to_document
     from clusterctl.views import comparison
@@ -37,18 +36,15 @@ def compare_runs(
     found = compare(records)
     view = comparison.view(found, records)
     if html is not None:
-        from clusterctl.report.html import of_view as html_of
+        from clusterctl.report.html import of_view
 
-        report_files.write(html, html_of.render(view))
+        report_files.write(html, of_view.render(view))
     forms: tuple[tuple[Path | None, comparison.Form], ...] = (
         (junit, "junit"), (csv, "csv"), (prometheus, "prometheus")
     )  # fmt: skip
     for path, form in forms:
         if path is not None:
             report_files.write(path, comparison.form(form, view))
-    if as_json:
-        console.emit_json(to_document(found))
-    else:
-        console.data(text_of.lines(view, console.width()))
+    console.result(to_document(found), lambda: view, as_json=as_json)
     if html is not None:
         console.talk(f"report: {html}")

@@ -127,7 +127,6 @@ def list_runs(
 ) -> None:
     """List the runs of all commands, newest first: 20 runs, without --newest or --all."""
     from clusterctl.documents.runs import Runs
-    from clusterctl.report.text import of_view
     from clusterctl.rundir import default_root
     from clusterctl.views import run_list
 
@@ -138,7 +137,7 @@ def list_runs(
         console.emit_json(Runs(runs=entries).document())
         return
     if entries:
-        console.data(of_view.lines(run_list.view(entries), console.width()))
+        console.show(run_list.view(entries))
     else:
         is_filtered = bool(verb or filters != Filters())
         console.talk(f"{runs or default_root()} has no {'matching run' if is_filtered else 'run yet'}")
