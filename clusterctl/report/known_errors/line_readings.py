@@ -26,6 +26,20 @@ It is a word of its own, or with ``*`` at its end, the beginning of one.
 """
 
 
+_ADVICE = re.compile(
+    r"(?:^|[.:;,!?(\])] |[\"'-] )(?P<advice>"
+    r"(?:please (?:upgrade|update|install|check|set|unset|remove|increase|decrease|raise|lower|verify|run|use|try"
+    r"|restart|reboot|enable|disable|rebuild|reinstall|specify|configure|add|make sure|ensure|reduce|export|download)\b"
+    r"|try (?:to |using |setting |running |adding |increasing |updating |reducing |again |'|`|-)"
+    r"|consider (?:using |setting |increasing |updating |adding )|make sure (?:that |you |the )?|did you mean "
+    r"|you (?:may|might|can|should|need to|must|have to) (?:want to |also )?(?:run|set|use|install|try|increase|add"
+    r"|specify|update|upgrade|enable|disable|need|have to|consider)\b)[^\n]{4,200}?)(?:[.!] |[.!]?$)",
+    re.I,
+)
+"""The sentence of a line that names the next step: documented words of advice with what follows them."""
+_NAMES_A_STEP = "The line itself has advice for the next step."
+_SENTENCES = "https://www.gnu.org/prep/standards/html_node/Errors.html"
+
 _SHELL = {126: "cannot execute", 127: "command not found"}
 """Exit codes of shells, by the text of their row."""
 
@@ -142,7 +156,18 @@ def is_read(line: str, text: bytes) -> bool:
 
 
 def read(line: str) -> LineReading | None:
-    """Return what a line states by itself, None if no table has it."""
+    """Return what a line states by itself, with its own advice as the next step; None if it has neither."""
+    reading, advice = _of_tables(line), _ADVICE.search(line)
+    if advice is None:
+        return reading
+    step = f"Advice in the line: {advice['advice'].strip()}."
+    if reading is None:
+        return LineReading(_NAMES_A_STEP, step, _SENTENCES, follows=True)
+    return reading._replace(next=f"{step} {reading.next}")
+
+
+def _of_tables(line: str) -> LineReading | None:
+    """Return what a line states by the tables, None if no table has it."""
     for family in families():
         for row in family.readings:
             if match := row.match(line):

@@ -52,6 +52,35 @@ def test_a_reading_says_what_the_line_says_and_what_to_check() -> None:
         assert family.source.startswith("https://")
 
 
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        (
+            "mlx4_en 0000:0d:00.0: RSS not supported, please upgrade to later FW version to enable RSS",
+            "Advice in the line: please upgrade to later FW version to enable RSS. Compare it with nodes",
+        ),
+        (
+            "Error: foo 3 is odd. Try using '-hosts=<hostnames>'.",
+            "Advice in the line: Try using '-hosts=<hostnames>'.",
+        ),
+        (
+            "fatal: odd. You may want to run 'fix -a' first",
+            "Advice in the line: You may want to run 'fix -a' first.",
+        ),
+    ],
+)
+def test_the_advice_of_a_line_is_its_next_step(line: str, step: str) -> None:
+    reading = line_readings.read(line)
+    assert reading is not None and reading.next.startswith(step)
+
+
+@pytest.mark.parametrize(
+    "line", ["fatal: odd, as retry 3 shows", "error: the country code is odd", "please wait: error 3 of 4"]
+)
+def test_a_line_without_advice_is_given_none(line: str) -> None:
+    assert line_readings.read(line) is None
+
+
 @pytest.mark.parametrize("path", sorted(HEALTHY.iterdir()), ids=lambda path: path.name)
 def test_no_line_of_a_healthy_log_is_listed(path: Path) -> None:
     scan = Scan(topic_files.load())
