@@ -138,13 +138,19 @@ def second_rail(qemu_lab):
     for number, node in enumerate(qemu_lab.lab.nodes, 1):
         qemu_lab.run(
             node.name,
+            # Else each interface also answers for the addresses of the other, whose device drops what then comes.
+            "sysctl -qw net.ipv4.conf.all.arp_ignore=1 && "
             "ip link add link fabric0 name rail1 type macvlan mode bridge && "
             f"ip address add 10.84.0.{number}/24 dev rail1 && ip link set rail1 up && "
             "rdma link add rxe1 type rxe netdev rail1",
         )
     yield
     for node in qemu_lab.lab.nodes:
-        qemu_lab.run(node.name, "rdma link delete rxe1; ip link delete rail1", check=False)
+        qemu_lab.run(
+            node.name,
+            "rdma link delete rxe1; ip link delete rail1; sysctl -qw net.ipv4.conf.all.arp_ignore=0",
+            check=False,
+        )
 
 
 @pytest.mark.parametrize(
