@@ -44,6 +44,10 @@ class LocalTransport(files.ShellFiles):
     def open(self) -> None:
         """Do nothing, because this machine needs no connection."""
 
+    def answers(self, timeout_s: float) -> bool:
+        """Return True."""
+        return True
+
     def run(
         self,
         argv: tuple[str, ...],
