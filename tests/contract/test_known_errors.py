@@ -8,7 +8,7 @@ from pathlib import Path
 import explain_corpus
 import yaml
 
-from clusterctl.report.known_errors import topic_files
+from clusterctl.report.known_errors import line_readings, topic_files
 from clusterctl.report.known_errors.scan import Scan
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
@@ -17,6 +17,7 @@ NEAR = {
     for name, lines in yaml.safe_load((CORPUS / "near_misses.yaml").read_text(encoding="utf-8")).items()
 }
 ENTRIES = topic_files.load()
+FAMILIES = {family.family: family.readings for family in line_readings.families()}
 WITHOUT_TWO_EXCERPTS = ["nvml-no-devices"]
 """Entries whose program prints one line only; a new entry needs two."""
 
@@ -28,8 +29,18 @@ def found_in(line: str) -> set[str]:
 
 
 def test_no_entry_matches_what_is_only_near_it() -> None:
-    assert set(NEAR) <= {entry.id for entry in ENTRIES}
+    assert set(NEAR) <= {entry.id for entry in ENTRIES} | set(FAMILIES)
     wrong = [(name, line) for name, lines in NEAR.items() for line in lines if name in found_in(line)]
+    assert wrong == []
+
+
+def test_no_family_of_readings_reads_a_line_that_is_only_near_it() -> None:
+    wrong = [
+        (name, line)
+        for name, lines in NEAR.items()
+        for line in lines
+        if any(row.match(line) for row in FAMILIES.get(name, ()))
+    ]
     assert wrong == []
 
 

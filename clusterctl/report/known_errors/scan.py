@@ -86,6 +86,8 @@ _LOOKS_FINE = re.compile(
     r"|(?<![A-Za-z]_)error_?(?:handler|log|file)|^</?[a-z_]{1,40}>|\bnewly installed\b"
     # Optional parts that NCCL looks for.
     r"|/Plugin: Could not find: |NCCL INFO Failed to initialize NET plugin"
+    # The kernel loads the module and notes that it is not signed.
+    r"|: module verification failed: .{1,80} tainting kernel"
     # Of a Python traceback, only the line of the exception names the cause.
     r"|Traceback \(most recent call last\):$|^\s*File \"|^\s*raise ",
     re.I,

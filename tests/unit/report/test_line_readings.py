@@ -102,6 +102,9 @@ def test_no_line_of_a_healthy_log_is_listed(path: Path) -> None:
         "connect_timeout: 30",
         "Loading 12 signal models",
         "the file was found",
+        "INFO all 16 nodes are available",
+        "firmware version 22.36.1010 updated",
+        "nvidia: module verification failed: signature and/or required key missing - tainting kernel",
     ],
 )
 def test_what_is_fine_is_not_listed(line: str) -> None:
@@ -127,6 +130,17 @@ def test_what_is_fine_is_not_listed(line: str) -> None:
         ("cudaErrorPeerAccessUnsupported (217)", "peer access"),
         ("wc status: IBV_WC_RNR_RETRY_EXC_ERR", "no buffer posted"),
         ("this experiment permitted nothing", None),
+        ("ping: bad address 'gpu02'", "host name does not resolve"),
+        ("write: Bad address (14)", "EFAULT"),
+        ("read failed: errno = 14", "number 14 is EFAULT"),
+        ("EOFError", "ended too early"),
+        ("struct.error: unpack_from requires a buffer of at least 8 bytes", "ended too early"),
+        ("AttributeError: module 'torch' has no attribute 'compile'", "installed version"),
+        ("_pickle.UnpicklingError: invalid load key, 'v'.", "cannot be read"),
+        ("dpkg: error: dpkg frontend lock was locked by another process with pid 7", "package manager"),
+        ("Waiting for process with pid 4711 to finish.", "package manager"),
+        ("failed to resolve hostname gpu01", "host name does not resolve"),
+        ("mlx5_core: driver requires firmware version 20.1 or later", "older than its driver needs"),
     ],
 )
 def test_names_numbers_and_paths_are_read(line: str, said: str | None) -> None:
