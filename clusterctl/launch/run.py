@@ -100,9 +100,6 @@ class Runner:
         self._ready: dict[tuple[str, str], tuple[Readiness, ...]] = {}
         self._meshes: dict[tuple[Placement, ...], Mesh] = {}
         self._kept = Kept(len(self._nodes))
-        self._watch = Watch(self._kept.over(self._connect))
-        # The nodes that keep logins to the others open.
-        self._launching: set[str] = set()
         self._controller = leftovers.this_controller()
         self._dumping: dict[str, int] = {}
         self.dumps: dict[str, NcclDump] = {}
@@ -148,7 +145,7 @@ class Runner:
 
         self.viewer.probing([node.name for node in self._nodes])
         outcome = fan_out(
-            self._nodes, self._reuse, work, fanout=self._fanout, release=self._release,
+            self._nodes, self._kept.over(self._connect), work, fanout=self._fanout, release=self._kept.release,
             on_done=lambda node, _: self.viewer.probed(node.name),
         )  # fmt: skip
         # In the order of the inventory, whichever node answered first.
@@ -180,8 +177,9 @@ class Runner:
         return side_by_side(self.facts) if self._hosts is None else side_by_side(self._hosts, self.facts)
 
     def health(self) -> HostMap[Health]:
-        """Return the health of every node, over the connections of ``prepare`` or of the watch, without a login."""
-        return snapshot(self._nodes, self._reuse, fanout=self._fanout, release=self._release)
+        """Return the health of every node: before a launch over the connections of ``prepare``, without a login."""
+        connect = self._kept.over(self._connect)
+        return snapshot(self._nodes, connect, fanout=self._fanout, release=self._kept.release)
 
     def check_mesh(self, plan: LaunchPlan) -> Mesh:
         """Write the ssh_config to the launching node; from there, test SSH and the memlock limit of every peer.
@@ -199,8 +197,7 @@ class Runner:
     def _test_mesh(self, plan: LaunchPlan) -> Mesh:
         self.viewer.meshing(len(plan.placements))
         launching = self._node(plan.placements[0].node)
-        self._launching.add(launching.name)
-        transport = self._reuse(launching)
+        transport = self._connect(launching)
         try:
             for name, data in ssh_mesh.files(plan).items():
                 transport.put(data, f"{plan.directory}/{name}", mode=0o600)
@@ -209,7 +206,7 @@ class Runner:
             fault = Fault(FaultKind.NODE_UNREACHABLE, error.message, node=launching.name, hint=error.hint)
             return Mesh((fault,))
         finally:
-            self._release(transport)
+            transport.close()
         faults = ssh_mesh.faults(
             plan, done.text, required=launching.requirements.ssh_mesh.require is not False
         )
@@ -222,7 +219,8 @@ class Runner:
         def work(_: Node, transport: Transport) -> str:
             return transport.run(_SHELL, stdin=script, timeout_s=_INSPECT_TIMEOUT_S).text
 
-        outcome = fan_out(self._members(plan), self._reuse, work, fanout=self._fanout, release=self._release)
+        connect, release = self._kept.over(self._connect), self._kept.release
+        outcome = fan_out(self._members(plan), connect, work, fanout=self._fanout, release=release)
         lost = tuple(
             Fault(
                 FaultKind.NODE_UNREACHABLE, f"{name} cannot be used: {why.message}", node=name, hint=why.hint
@@ -234,10 +232,7 @@ class Runner:
     def run(self, plan: LaunchPlan, logs: Path) -> Outcome:
         """Start the ranks and wait for their end or the deadline; end all remaining ranks before returning."""
         self._dumping = nccl_dumps.ranks_of(plan) or self._dumping
-        self._watch.follow(self._members(plan))
-        # These would be idle until the ranks have ended.
-        self._kept.drop()
-        open_files.make_room(plan.np, len(plan.placements))
+        self._make_room(plan)
         with RankLog(
             logs, plan.launcher.reader(plan), plan.np, self.viewer.said,
             keep_chars=_KEEP_CHARS if plan.foreign else None, follow_errors=plan.foreign,
@@ -246,8 +241,9 @@ class Runner:
             seen: HostMap[tuple[RankProcess, ...]] | None = None
             lost, deadline_passed, silent_s = dict[str, str](), False, dict[int, float]()
             try:
-                deadline_passed = self._wait(plan, launcher.ended, ranklog)
-                lost = {} if launcher.ended.is_set() else self._lost(plan)
+                with Watch(self._members(plan), self._connect, plan.token) as watch:
+                    deadline_passed = self._wait(plan, launcher.ended, watch, ranklog)
+                    lost = {} if launcher.ended.is_set() else watch.lost()
                 if deadline_passed:
                     silent_s, seen = ranklog.silent_s(), self._inspect(plan)
                 done = launcher.answer
@@ -285,21 +281,12 @@ class Runner:
                 silent_s=silent_s,
             )
 
-    def _lost(self, plan: LaunchPlan) -> dict[str, str]:
-        """Return the nodes of a launch that are lost, and the sign by which each was detected."""
-        members = {placement.node for placement in plan.placements}
-        return {name: why for name, why in self._watch.lost().items() if name in members}
+    def _make_room(self, plan: LaunchPlan) -> None:
+        """Close the connections that would be idle until the ranks have ended, and allow the files of the launch."""
+        self._kept.drop()
+        open_files.make_room(plan.np, len(plan.placements))
 
-    def _reuse(self, node: Node) -> Transport:
-        """Return the connection of the watch to a node, else one that was kept, else a new one."""
-        return self._watch.held(node.name) or self._kept.over(self._connect)(node)
-
-    def _release(self, transport: Transport) -> None:
-        """Keep a connection that ``_reuse`` returned."""
-        if self._watch.held(transport.node) is not transport:
-            self._kept.release(transport)
-
-    def _wait(self, plan: LaunchPlan, ended: threading.Event, ranklog: RankLog) -> bool:
+    def _wait(self, plan: LaunchPlan, ended: threading.Event, watch: Watch, ranklog: RankLog) -> bool:
         """Wait until the launch ends, a node is lost or an abort hangs; return True if the deadline passed."""
         deadline = time.monotonic() + plan.timeout_s
         aborting_since: float | None = None
@@ -310,7 +297,7 @@ class Runner:
             now = time.monotonic()
             if now > deadline:
                 return True
-            if self._lost(plan):
+            if watch.lost():
                 return False
             if aborting_since is None and notices.gave_up(ranklog.launcher):
                 aborting_since = now
@@ -364,25 +351,15 @@ class Runner:
         if not self._touched:
             return
 
-        def hang_up(_: Node, transport: Transport) -> None:
-            transport.run(
-                _SHELL, stdin=ssh_mesh.hanging_up(self.directory).encode(), timeout_s=_INSPECT_TIMEOUT_S
-            )
-
         def work(_: Node, transport: Transport) -> dict[str, str]:
             script = nccl_dumps.collecting(self.directory)
             return nccl_dumps.collected(
                 transport.run(_SHELL, stdin=script, timeout_s=_INSPECT_TIMEOUT_S).text
             )
 
-        # Before any node removes a directory: nodes may share it.
-        holding = [self._node(name) for name in sorted(self._launching)]
-        fan_out(holding, self._reuse, hang_up, fanout=self._fanout, release=self._release)
         touched = tuple(self._touched.values())
-        outcome = fan_out(touched, self._reuse, work, fanout=self._fanout)
+        outcome = fan_out(touched, self._kept.over(self._connect), work, fanout=self._fanout)
         self._touched.clear()
-        self._launching.clear()
-        self._watch.close()
         self._kept.drop()
         self.dumps = nccl_dumps.by_node(self._dumping, outcome.values_by_node)
         for name, missed in outcome.failures.items():

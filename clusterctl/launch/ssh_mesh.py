@@ -21,26 +21,17 @@ from clusterctl.text.typed_inventory import filled
 
 CONFIG_FILE = "ssh_config"
 KNOWN_HOSTS_FILE = "known_hosts"
-_SOCKET = "login-"
-# How long an idle login stays open, in seconds.
-_LOGIN_S = 60
 # ssh offers these keys by itself only as long as no other one is configured (ssh_config(5), IdentityFile).
 _DEFAULT_KEYS = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 _BREAK = "\x01"
 _TRY = f"""
 try() {{
-  # Reads the memlock limit over the path on which mpirun starts ranks; a missing answer is not a fault. A file takes
-  # the output, because the login stays open, and before OpenSSH 8.5 it holds standard error open, too.
-  said=said-$1
-  # Where the directory takes no socket, ssh ends before it logs in.
-  for share in '-o ControlMaster=auto -o ControlPersist={_LOGIN_S}' '-o ControlPath=none'; do
-    if ssh -F {CONFIG_FILE} $share "$2" 'sh -c "ulimit -l" 2>/dev/null; true' >"$said" 2>&1 </dev/null; then
-      printf 'ok\\t%s\\t%s\\n' "$1" "$(tail -n 1 "$said")"
-      return
-    fi
-    grep -q -e 'mux listener' -e ControlSocket -e ControlPath "$said" || break
-  done
-  printf 'bad\\t%s\\t%s\\n' "$1" "$(tail -n 40 "$said" | cut -c 1-400 | tr '\\n\\t' '\\001 ')"
+  # Reads the memlock limit over the path on which mpirun starts ranks; a missing answer is not a fault.
+  if said=$(ssh -F {CONFIG_FILE} "$2" 'sh -c "ulimit -l" 2>/dev/null; true' 2>&1 </dev/null); then
+    printf 'ok\\t%s\\t%s\\n' "$1" "$(printf %s "$said" | tail -n 1)"
+  else
+    printf 'bad\\t%s\\t%s\\n' "$1" "$(printf %s "$said" | tail -n 40 | cut -c 1-400 | tr '\\n\\t' '\\001 ')"
+  fi
 }}
 """
 
@@ -87,20 +78,8 @@ def config(plan: LaunchPlan) -> str:
         ("ServerAliveInterval", "10"),
         ("ServerAliveCountMax", "3"),
         ("LogLevel", "ERROR"),
-        # The launcher reuses the logins of the test, which take longer than all else of its start. Without them,
-        # such as after their time, each ssh logs in by itself.
-        ("ControlPath", f"{plan.directory}/{_SOCKET}%C"),
     ]
     return "\n".join((*sections, writer.section("Host *", common), ""))
-
-
-def hanging_up(directory: str) -> str:
-    """Return sh text that ends the logins of a launch directory, on the node that made them."""
-    return (
-        f"for login in {directory}/{_SOCKET}*; do\n"
-        '  [ ! -S "$login" ] || ssh -F /dev/null -O exit -o ControlPath="$login" peer >/dev/null 2>&1\n'
-        "done\n"
-    )
 
 
 def _identities(plan: LaunchPlan) -> Iterator[str]:

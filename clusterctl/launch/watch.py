@@ -7,90 +7,82 @@ minutes (tcp(7), tcp_retries2).
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from clusterctl.errors import ClusterctlError
 from clusterctl.inventory.model import Node
+from clusterctl.launch.base import TOKEN_VARIABLE
 from clusterctl.transport.base import Transport
 
-BEAT_S = 5.0
+BEAT_S = 5
 SILENCE_S = 60.0
 PAUSES_S = (1.0, 4.0)
 """Pauses before each retry after a connection broke: a busy sshd drops logins at random (MaxStartups)."""
+# Ends by itself once the connection is closed, because echo then fails.
+_BEAT = f"while sleep {BEAT_S}; do echo beat || exit; done"
 
 
 class Watch:
-    """Hold one connection per followed node, and ask for a sign of life every few seconds.
+    """Hold one connection per node that carries a heartbeat every few seconds; a context manager."""
 
-    The connections also serve commands (``held``), so that these need no login.
-    """
-
-    def __init__(self, connect: Callable[[Node], Transport]) -> None:
+    def __init__(self, nodes: Sequence[Node], connect: Callable[[Node], Transport], token: str) -> None:
+        self._nodes = tuple(node for node in nodes if node.connection != "local")
         self._connect = connect
+        self._command = ("env", f"{TOKEN_VARIABLE}={token}", "sh", "-c", _BEAT)
         self._lock = threading.Lock()
+        self._seen: dict[str, float] = {}
         self._lost: dict[str, str] = {}
-        self._held: dict[str, Transport] = {}
+        self._open: dict[str, Transport] = {}
         self._over = threading.Event()
 
-    def follow(self, nodes: Sequence[Node]) -> None:
-        """Watch these nodes, too, except this machine; a node that was lost counts as found."""
-        with self._lock:
-            new = [
-                n
-                for n in nodes
-                if n.connection != "local" and (n.name in self._lost or n.name not in self._held)
-            ]
-        for node in new:
-            transport = self._connect(node)
-            with self._lock:
-                self._lost.pop(node.name, None)
-                self._held[node.name] = transport
-            work = (node, transport)
-            threading.Thread(target=self._keep, args=work, name=f"watch-{node.name}", daemon=True).start()
+    def __enter__(self) -> Watch:
+        for node in self._nodes:
+            threading.Thread(target=self._keep, args=(node,), name=f"watch-{node.name}", daemon=True).start()
+        return self
 
-    def held(self, name: str) -> Transport | None:
-        """Return the open connection of a node, which one thread at a time may use for commands; None without one."""
-        with self._lock:
-            transport = self._held.get(name)
-        return transport if transport is not None and transport.is_open else None
-
-    def lost(self) -> dict[str, str]:
-        """Return the lost nodes, and the sign by which each was detected."""
-        with self._lock:
-            return dict(self._lost)
-
-    def close(self) -> None:
-        """Close all connections; safe to call twice."""
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._over.set()
-            held = list(self._held.values())
+            held = list(self._open.values())
         for transport in held:
             transport.close()
 
-    def _keep(self, node: Node, transport: Transport) -> None:
+    def lost(self) -> dict[str, str]:
+        """Return the lost nodes, and the sign by which each was detected."""
+        now = time.monotonic()
+        with self._lock:
+            silent = {
+                name: f"no heartbeat for {SILENCE_S:.0f} s"
+                for name, at in self._seen.items()
+                if now - at > SILENCE_S
+            }
+            return {**silent, **self._lost}
+
+    def _beat(self, name: str) -> None:
+        with self._lock:
+            self._seen[name] = time.monotonic()
+
+    def _keep(self, node: Node) -> None:
         """Hold the connection and restore it if it breaks, because the node may still be up."""
         failures = 0
         while True:
-            silent = False
-            try:
-                transport.open()
-                while not silent and not self._over.wait(BEAT_S):
-                    silent = not transport.answers(SILENCE_S)
-                    failures = 0
-                reason = f"no heartbeat for {SILENCE_S:.0f} s"
-            except ClusterctlError as error:
-                reason = error.message
-            transport.close()
-            failures += 1
-            if silent or failures > len(PAUSES_S):
-                with self._lock:
-                    self._lost[node.name] = reason
-                return
-            if self._over.wait(PAUSES_S[failures - 1]):
-                return
             transport = self._connect(node)
             with self._lock:
-                self._held[node.name] = transport
-            if self._over.is_set():
+                if self._over.is_set():
+                    return
+                self._open[node.name] = transport
+            try:
+                transport.run(self._command, on_line=lambda _: self._beat(node.name))
+                reason = "the heartbeat command ended"
+            except ClusterctlError as error:
+                reason = error.message
+            finally:
                 transport.close()
+            with self._lock:
+                heard = self._seen.pop(node.name, None) is not None
+                failures = 1 if heard else failures + 1
+                if failures > len(PAUSES_S):
+                    self._lost[node.name] = reason
+            if failures > len(PAUSES_S) or self._over.wait(PAUSES_S[failures - 1]):
                 return

@@ -69,12 +69,6 @@ class Transport(Protocol):
     def open(self) -> None:
         """Connect now instead of before the first command."""
 
-    def answers(self, timeout_s: float) -> bool:
-        """Return whether the node gives a sign of life over its open connection within these seconds.
-
-        Any thread may ask, also while a command runs.
-        """
-
     def run(
         self,
         argv: tuple[str, ...],

@@ -44,10 +44,6 @@ class LocalTransport(files.ShellFiles):
     def open(self) -> None:
         """Do nothing, because this machine needs no connection."""
 
-    def answers(self, timeout_s: float) -> bool:
-        """Return True."""
-        return True
-
     def run(
         self,
         argv: tuple[str, ...],

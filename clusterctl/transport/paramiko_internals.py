@@ -206,7 +206,6 @@ class Wire(paramiko.Transport):
     def __init__(self, sock: Any, recorded: tuple[str, ...] = ()) -> None:
         super().__init__(sock, packetizer_class=Packets)
         self.raw = sock
-        self._asking = threading.Lock()
         self.sock.settimeout(_HANDSHAKE_POLL_S)
         self.set_log_channel(_LOG_CHANNEL)
         offered = self.get_security_options()
@@ -291,12 +290,6 @@ class Wire(paramiko.Transport):
         The request is sent twice, because OpenSSH answers before it sends the output that it has just read.
         """
         for _ in range(2):
-            self.answers(_CATCH_UP_TIMEOUT_S)
-
-    def answers(self, timeout_s: float) -> bool:
-        """Return whether the server answers within these seconds; True also if the connection ends meanwhile."""
-        # paramiko has one event for the answers to all requests.
-        with self._asking:
             self.completion_event = threading.Event()
             message = paramiko.Message()
             message.add_byte(paramiko.common.cMSG_GLOBAL_REQUEST)
@@ -304,7 +297,7 @@ class Wire(paramiko.Transport):
             message.add_boolean(True)
             wire: Any = self
             wire._send_user_message(message)
-            return self.completion_event.wait(timeout_s)
+            self.completion_event.wait(_CATCH_UP_TIMEOUT_S)
 
     def way_to(self, host: str, port: int, timeout_s: float) -> Any:
         """Return a channel to a server behind this one (RFC 4254 7.2)."""

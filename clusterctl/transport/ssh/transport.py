@@ -27,7 +27,7 @@ _GONE: tuple[type[Exception], ...] = (channels.ChannelClosed, *WIRE_ERRORS)
 
 
 class SshTransport(files.ShellFiles):
-    """The Transport of a node over SSH. One command at a time; ``answers`` and ``close`` from any thread."""
+    """The Transport of a node over SSH. One command at a time; ``close`` may be called from any thread."""
 
     def __init__(self, session: SshSession, node: Node) -> None:
         self._session = session
@@ -113,20 +113,6 @@ class SshTransport(files.ShellFiles):
     def open(self) -> None:
         """Connect now; see ``Transport.open``."""
         self.wire()
-
-    def answers(self, timeout_s: float) -> bool:
-        """Return whether the node answers a keepalive in time; see ``Transport.answers``."""
-        with self._lock:
-            wire = self._opened
-        try:
-            answered = wire is not None and wire.answers(timeout_s)
-        except WIRE_ERRORS:
-            answered = False
-        if self._is_closed():
-            raise self._cut_off()
-        if not self.is_open:
-            raise self.lost("the heartbeat", EOFError())
-        return answered
 
     def run(
         self,

@@ -158,28 +158,6 @@ def test_the_mesh_probe_names_the_peer_that_cannot_be_reached():
     assert "no answer" in silent.message
 
 
-@pytest.mark.parametrize(
-    ("fails", "answer"),
-    [
-        ("muxserver_listen: link mux listener a => b: Operation not permitted", "ok\t0\t64\n"),
-        ("ssh: connect to host gpu02 port 22: Connection refused", "bad\t0\t"),
-    ],
-)
-def test_a_directory_without_sockets_costs_only_the_login_that_stays_open(tmp_path, fails, answer):
-    """With an ssh that fails where it is to keep its login open."""
-    (tmp_path / "ssh").write_text(
-        f'#!/bin/sh\necho . >>"{tmp_path}/tries"\n'
-        f"case $* in *ControlPersist*) echo '{fails}' >&2; exit 255 ;; esac\necho 64\n"
-    )
-    (tmp_path / "ssh").chmod(0o755)
-    done = subprocess.run(
-        ("sh",), input=ssh_mesh.probe(replace(TWO_NODES, directory=str(tmp_path))), text=True, capture_output=True,
-        check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-    )  # fmt: skip
-    assert done.stdout.splitlines(keepends=True)[-1].startswith(answer)
-    assert (tmp_path / "tries").read_text().count(".") == (2 if answer.startswith("ok") else 1)
-
-
 CHANGED = (
     "@@@@@@@@@@@@@@@@@@@@@@@",
     "@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @",
