@@ -166,7 +166,7 @@ void rails_of_two_ranks() {
 void ranks_of_another_version_are_named() {
   std::vector<ccore::Card> cards(3, near_rails({true}));
   cards[2].version = 10203;
-  for (const size_t own : {0, 1, 2}) {
+  for (const size_t own : {size_t{0}, size_t{1}, size_t{2}}) {
     try {
       check_cards(cards, own);
       fail(__FILE__, __LINE__, "two versions");
