@@ -176,7 +176,7 @@ class Benchmark {
 
   // A short text of each rank, by rank.
   std::vector<std::string> gathered(const std::string& own) {
-    constexpr size_t kBytes = 128;
+    constexpr size_t kBytes = 256;
     std::vector<char> mine(kBytes);
     std::strncpy(mine.data(), own.c_str(), kBytes - 1);
     std::vector<char> all(kBytes * static_cast<size_t>(launch_.nranks));

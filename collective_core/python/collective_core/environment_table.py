@@ -276,7 +276,7 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_RDMA_DEVICE", Kind.TEXT, "the port with this rank's address, else by local rank",
-        "the RDMA device, with a port if needed: `mlx5_0:1`; up to 4 with commas between carry a connection together",
+        "the RDMA device, with a port if needed: `mlx5_0:1`; up to 4, separated by commas, share each connection",
         _LIBRARY,
     ),
     Variable(

@@ -254,7 +254,7 @@ void Communicator::give_up(const Error& error, uint64_t operation) {
   }
   std::string text = error.what();
   if (error.code() == CC_ERROR_TIMEOUT && operation > 0) text += monitor_->who_is_missing(operation, operation);
-  if (error.code() == CC_ERROR_TIMEOUT) text += news_of_rails(connections_.rdma_rails);
+  if (error.code() == CC_ERROR_TIMEOUT) text += losses_of_rails(connections_.rdma_rails);
   monitor_->fail(error.code(), text);
   log_trace(failure_.code());
   throw Error(failure_.code(), failure_.text());

@@ -44,13 +44,16 @@ class RdmaConnector {
     RdmaMesh mesh;
     mesh.obstacle = obstacle_;
     if (!usable) return mesh;
-    size_t pairs = kMostQueuePairs;
+    size_t pairs = kMostQueuePairs, rails = kMostRdmaRails;
     for (auto& link : links_) {
-      if (link) pairs = std::min(pairs, link->queue_pairs());
+      if (link) {
+        pairs = std::min(pairs, link->queue_pairs());
+        rails = std::min(rails, link->rails());
+      }
       mesh.links.push_back(std::move(link));
     }
     if (!rails_.empty()) {
-      mesh.text = text_of_rails(rails_) + format(", %zu queue pair%s per peer", pairs, pairs == 1 ? "" : "s");
+      mesh.text = text_of_rails(rails_, rails) + format(", %zu queue pair%s per peer", pairs, pairs == 1 ? "" : "s");
     }
     mesh.rails = std::move(rails_);
     return mesh;
@@ -151,7 +154,7 @@ class RdmaConnector {
       if (missing == links_.size()) break;
       if (deadline.passed()) {
         throw Error(CC_ERROR_TIMEOUT, "no bytes came by RDMA between " + text_of_rails(rails_) + " and " +
-                                          plan_.names[missing] + news_of_rails(rails_));
+                                          plan_.names[missing] + losses_of_rails(rails_));
       }
       if (moved) {
         deadline = patience();  // many ranks on few processors take their time

@@ -97,7 +97,7 @@ std::vector<std::string> wished_ports(const RdmaWish& wish) {
     named_port(ports[i]);
     if (std::find(ports.begin(), ports.begin() + static_cast<std::ptrdiff_t>(i), ports[i]) - ports.begin() <
         static_cast<std::ptrdiff_t>(i)) {
-      fail(": " + ports[i] + " stands there twice");
+      fail(": " + ports[i] + " is listed twice");
     }
   }
   if (ports.size() > kMostRdmaRails) fail(format(": expected at most %zu devices", kMostRdmaRails));
@@ -121,10 +121,12 @@ std::string registration_hint(int error) {
 
 }  // namespace
 
-std::string news_of_rails(const RdmaRails& rails) {
-  std::string news;
-  for (const auto& rail : rails) news += rail->news();
-  return news;
+std::string losses_of_rails(const RdmaRails& rails) {
+  std::string losses;
+  for (const auto& rail : rails) {
+    if (rail->is_down()) losses += rail->news();
+  }
+  return losses;
 }
 
 RdmaWish rdma_wish_from_env() {
@@ -147,9 +149,11 @@ RdmaRails open_rails(const RdmaWish& wish, const Address& own, const PortChoice&
   return rails;
 }
 
-std::string text_of_rails(const RdmaRails& rails) {
+std::string text_of_rails(const RdmaRails& rails, size_t count) {
   std::string text;
-  for (const auto& rail : rails) text += (text.empty() ? "" : " and ") + rail->text();
+  for (size_t rail = 0; rail < std::min(count, rails.size()); ++rail) {
+    text += (text.empty() ? "" : " and ") + rails[rail]->text();
+  }
   return text;
 }
 
@@ -355,6 +359,10 @@ RegisteredSource::~RegisteredSource() {
 
 std::string RdmaDevice::text() const {
   return format("%s port %d, GID %d (%s)", name_.c_str(), port_, gid_index_, text_of_gid(gid_).c_str());
+}
+
+bool RdmaDevice::is_down() const {
+  return dead_.load(std::memory_order_acquire) || down_since_ns_.load(std::memory_order_acquire) != 0;
 }
 
 std::string RdmaDevice::obstacle() const {

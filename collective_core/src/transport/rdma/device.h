@@ -38,8 +38,9 @@ constexpr size_t kMostQueuePairs = 8;  // per peer, over all rails
 class RdmaDevice {
  public:
   // own: the address at which the other nodes reach this rank; the RoCE port that has it is the first choice, best the
-  // one whose own interface has it: Linux also lists it at a port below a macvlan. Without such a port, `choose` returns the place in the list of the active ports' devices, sorted, of the one to take. Throws
-  // CC_ERROR_SYSTEM with what each port lacks.
+  // one whose own interface has it: Linux also lists it at a port below a macvlan. Without such a port, `choose`
+  // returns the place in the list of the active ports' devices, sorted, of the one to take. Throws CC_ERROR_SYSTEM with
+  // what each port lacks.
   static std::unique_ptr<RdmaDevice> open(const RdmaWish& wish, const Address& own, const PortChoice& choose);
   ~RdmaDevice();
   RdmaDevice(const RdmaDevice&) = delete;
@@ -59,6 +60,8 @@ class RdmaDevice {
   std::string text() const;
   // What the device has reported since it was opened, such as the loss of its port: ", after ...". Else empty.
   std::string news() const;
+  // Whether it failed, or its port is down now.
+  bool is_down() const;
   // Why nothing moves any more: it failed, or its port has been down for too long. Else empty.
   std::string obstacle() const;
 
@@ -111,9 +114,10 @@ class RdmaDevice {
 // CC_ERROR_INVALID_ARGUMENT for a list that cannot be.
 RdmaRails open_rails(const RdmaWish& wish, const Address& own, const PortChoice& choose);
 // "mlx5_0 port 1, GID 3 (10.0.0.1) and mlx5_1 port 1, GID 3 (10.1.0.1)".
-std::string text_of_rails(const RdmaRails& rails);
-// What they have reported (RdmaDevice::news).
-std::string news_of_rails(const RdmaRails& rails);
+// Of the first `count`, or of all if there are fewer.
+std::string text_of_rails(const RdmaRails& rails, size_t count = kMostRdmaRails);
+// What those of them reported that are down now (RdmaDevice::news).
+std::string losses_of_rails(const RdmaRails& rails);
 
 // Memory that each of some rails has registered, as long as this lives.
 class RailRegions {

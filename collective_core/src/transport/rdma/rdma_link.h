@@ -29,6 +29,8 @@ class RdmaLink : public Link {
   RdmaEndpoint endpoint() const;
   // As many as both ends have, once it is connected.
   size_t queue_pairs() const { return queues_.size(); }
+  // Of those that were connected, which are the first ones; the peer may have fewer than this rank.
+  size_t rails() const { return std::min<size_t>(rails_.size(), peer_.rails); }
   // Throws CC_ERROR_REMOTE for what no peer may announce, CC_ERROR_SYSTEM for a peer that cannot be reached.
   void connect(const RdmaEndpoint& peer);
 

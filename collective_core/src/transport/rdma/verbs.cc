@@ -59,7 +59,8 @@ Verbs load(const std::string& path) {
   take(&table.wc_status_str, "ibv_wc_status_str");
   take(&table.event_type_str, "ibv_event_type_str");
   // Before Linux 5.12, a fork moves this process to copies of the provider's queues, which the device does not see.
-  // There, libibverbs hides such memory from the child; later kernels copy it for the child, and the call does nothing.
+  // There, libibverbs hides such memory from the child; later kernels copy it for the child, and from rdma-core 35 on
+  // the call then does nothing.
   const int error = table.fork_init();
   if (error != 0) {
     log(LogLevel::warn, "RDMA may stop if this process forks: ibv_fork_init: %s; set RDMAV_FORK_SAFE=1",
