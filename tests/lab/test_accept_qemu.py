@@ -9,17 +9,22 @@ LEFT = "ls -d /tmp/clusterctl-* /var/tmp/clusterctl-* 2>/dev/null || true"
 
 
 def test_two_guests_are_measured_with_real_tools_over_soft_roce(qemu_lab, run_clusterctl, tmp_path):
-    done = run_clusterctl(
-        "accept", str(qemu_lab.lab.inventory_path), "--only", ROWS, "--html", str(tmp_path / "page.html"), "--json",
-        env={
-            "CLUSTERCTL_KNOWN_HOSTS": str(qemu_lab.lab.known_hosts_path), "CLUSTERCTL_CONNECT_TIMEOUT_S": "60",
-        },
-        timeout_s=1100,
-    )  # fmt: skip
-    document = json.loads(done.stdout)
-    rows = {(node["name"], row["row"]): row for node in document["nodes"] for row in node["rows"]}
-    # How fast guests without KVM are says nothing, so that a value below the other node's may be WARN.
-    bad = {key: row for key, row in rows.items() if row["status"] not in ("ok", "warn", "measured")}
+    for _ in range(2):
+        done = run_clusterctl(
+            "accept", str(qemu_lab.lab.inventory_path), "--only", ROWS, "--html", str(tmp_path / "page.html"), "--json",
+            env={
+                "CLUSTERCTL_KNOWN_HOSTS": str(qemu_lab.lab.known_hosts_path), "CLUSTERCTL_CONNECT_TIMEOUT_S": "60",
+            },
+            timeout_s=1100,
+        )  # fmt: skip
+        document = json.loads(done.stdout)
+        rows = {(node["name"], row["row"]): row for node in document["nodes"] for row in node["rows"]}
+        # How fast guests without KVM are says nothing, so that a value below the other node's may be WARN.
+        bad = {key: row for key, row in rows.items() if row["status"] not in ("ok", "warn", "measured")}
+        # A guest that waits for the processor hides from perftest how fast its clock is: it prints 0 as the rate.
+        logs = [path.read_text(errors="replace") for path in tmp_path.glob("runs/*/logs/rdma-*/*.log")]
+        if not bad or not any("Correlation coefficient" in log for log in logs):
+            break
     assert not bad, f"{bad}\n{done.stderr}"
     for node in ("node1", "node2"):
         (bandwidth,) = rows[node, "rdma-bandwidth"]["values"]
