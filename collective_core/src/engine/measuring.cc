@@ -78,6 +78,11 @@ bool Measuring::target_of(const Operation& operation, const Chooser& chooser, Ta
   const int nranks = chooser.shape.nranks;
   target->kind = in_chunks ? Kind::all_reduce : operation.kind;
   if (operation.kind == Kind::all_gatherv) target->kind = Kind::all_gather;
+  // Others, such as topk_all_reduce, have one algorithm, and no place in the tables by kind.
+  constexpr Kind kinds[] = {Kind::all_reduce,     Kind::reduce, Kind::broadcast, Kind::all_gather,
+                            Kind::reduce_scatter, Kind::gather, Kind::scatter,   Kind::all_to_all};
+  const auto place = std::find(std::begin(kinds), std::end(kinds), target->kind) - std::begin(kinds);
+  if (place == std::end(kinds) - std::begin(kinds)) return false;
   const uint64_t bytes = in_chunks ? reduced_at_once(operation) : data_bytes(operation, nranks);
   const size_t buffer = largest_buffer(target->kind, bytes, nranks);
   if (buffer < kLeastMeasuredBytes || nranks > kMostMeasuredRanks) return false;
@@ -89,10 +94,6 @@ bool Measuring::target_of(const Operation& operation, const Chooser& chooser, Ta
   target->group = size_group(buffer);
   // Over links, what is past the caches of the ranks is past those of the kernel too.
   if (!chooser.shape.shared && target->group == SizeGroup::vast) target->group = SizeGroup::much;
-  constexpr Kind kinds[] = {Kind::all_reduce,     Kind::reduce, Kind::broadcast, Kind::all_gather,
-                            Kind::reduce_scatter, Kind::gather, Kind::scatter,   Kind::all_to_all};
-  const auto place = std::find(std::begin(kinds), std::end(kinds), target->kind) - std::begin(kinds);
-  if (place == std::end(kinds) - std::begin(kinds)) return false;
   target->bit = uint32_t{1} << (place * kSizeGroups + static_cast<int>(target->group));
   return true;
 }
