@@ -74,6 +74,9 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
         keys = _keys(model, path[:-1])
         meant = _meant(str(path[-1]), keys)
         return f"unknown key{meant}{' Expected' if meant else '; expected'} one of {', '.join(keys)}"
+    if path == ("nodes",) and isinstance(value, dict):
+        first = _value(next(iter(value), "gpu01")).strip("'")
+        return f"{problem(detail)}; write '- name: {first}', its keys below, for each node"
     if kind == "missing" and path == ("version",):
         return "this key is missing; add 'version: 1'"
     if path == ("version",):

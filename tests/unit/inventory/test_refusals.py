@@ -67,6 +67,10 @@ CASES = {
     ),
     "zero nodes": ("version: 1\nnodes: []\n", "inventory.yaml:2: nodes: expected at least one node"),
     "no nodes at all": ("version: 1\n", "inventory.yaml:1: nodes: this key is missing"),
+    "nodes as a mapping": (
+        "version: 1\nnodes:\n  gpu01: {port: 22}\n",
+        "inventory.yaml:2: nodes: expected a list, not a mapping; write '- name: gpu01', its keys below, for each node",
+    ),
     "nodes without a list": ("version: 1\nnodes:\n", "inventory.yaml:2: nodes: expected a list, not null"),
     "version 2": (
         "version: 2\n" + NODE,
