@@ -43,6 +43,7 @@ for rail in "$@"; do
 done
 """
 )
+# perftest prints on standard error that it could not read the clock; the parser needs that beside the value.
 _CLIENT = (
     AGAIN
     + """\
@@ -52,7 +53,7 @@ port=$1; shift
 for rail in "$@"; do
   device=${rail%%=*}
   echo "clusterctl: rail $device ${rail#*=}"
-  again timeout 40 "$program" -d "$device" -p "$port" -F $OPTIONS "$peer" || exit 1
+  again timeout 40 "$program" -d "$device" -p "$port" -F $OPTIONS "$peer" 2>&1 || exit 1
   port=$((port + 1))
 done
 """

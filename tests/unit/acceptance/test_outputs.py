@@ -108,6 +108,8 @@ NOT_RUN = {
     "fio/no_room": "120 MiB are free, and the row needs 256 MiB",
     "dcgm/runtime_error": "The Diagnostic is already running",
     "records/one_gpu_without_pairs": "it needs several GPUs",
+    "perftest/clock_unread": "rxe0 not measured: perftest could not read the clock (Correlation coefficient r^2: "
+    "0.74815 < 0.9), because other programs used the CPU; run the row again on an idle node",
 }
 
 
@@ -116,6 +118,24 @@ def test_reasons_not_to_run(case):
     found = parse(case)
     assert NOT_RUN[case] in found.not_run
     assert found.measurements == ()
+
+
+def test_a_clock_that_perftest_could_not_read_explains_only_the_rail_without_a_value():
+    text = (CASES / "perftest/clock_unread_on_one_rail.txt").read_text()
+    found = perftest.parse(text)
+    assert found.not_run.startswith("mlx5_0 not measured: perftest could not read the clock")
+    assert [(one.device, one.value) for one in found.measurements] == [("mlx5_1", 391.87)]
+    # The message counts for its own rail, and only beside a value that cannot be one.
+    with pytest.raises(NotUnderstood, match="measured 0 Gb/s on mlx5_1"):
+        perftest.parse(text.replace("46714.56", "0.00"))
+    assert not perftest.parse(
+        text.replace("85               0.00               0.00", "85   0.00   9.00")
+    ).not_run
+    latency = (CASES / "perftest/latency.txt").read_text().replace("1.98", "inf")
+    with pytest.raises(NotUnderstood, match="finite"):
+        perftest.parse(latency)
+    rail, _, table = latency.partition("\n")
+    assert perftest.parse(f"{rail}\nCorrelation coefficient r^2: 0.5 < 0.9\n{table}").not_run
 
 
 REFUSED = {
@@ -172,6 +192,7 @@ def test_values_around_findings_are_kept():
 
 def test_every_recorded_case_is_read_by_a_test():
     named = {*VALUES, *FINDINGS, *NOT_RUN, *REFUSED, "fio/warning_before_document"}
+    named.add("perftest/clock_unread_on_one_rail")
     assert {path.relative_to(CASES).with_suffix("").as_posix() for path in CASES.glob("*/*.txt")} == named
 
 
