@@ -171,6 +171,26 @@ def test_fabrics_timeout_is_fabrics(small_farm, nodes, monkeypatch):
     assert not others and isinstance(errors["node01"], CommandTimedOut)
 
 
+def test_a_connection_that_ends_while_fabrics_timeout_closes_the_channel_is_no_error(
+    small_farm, nodes, monkeypatch
+):
+    timers = []
+    close = fabric.runners.Remote.kill
+
+    def kill(runner):
+        timers.append(threading.current_thread())
+        close(runner)
+        raise EOFError  # as paramiko does if the connection is closed before its CLOSE is sent
+
+    monkeypatch.setattr(fabric.runners.Remote, "kill", kill)
+    errors, _ = failures(nodes(small_farm, limit="node01").run, "sleep 27.31", timeout=1, hide=True)
+    assert isinstance(errors["node01"], CommandTimedOut)
+    (timer,) = timers
+    # pytest fails a test during which a thread ended with an exception.
+    timer.join(20)
+    assert not timer.is_alive()
+
+
 def test_files_go_to_every_node_and_come_back_by_name(small_farm, nodes, tmp_path):
     source = tmp_path / "source"
     source.write_bytes(os.urandom(300_000))
