@@ -135,22 +135,24 @@ def test_ranks_whose_rdma_stops_are_named(qemu_lab, perf, stop, go_on, why):
 @pytest.fixture
 def second_rail(qemu_lab):
     """On each guest, ``rxe1`` of a macvlan ``rail1`` above the interface of ``rxe0``."""
-    for number, node in enumerate(qemu_lab.lab.nodes, 1):
-        qemu_lab.run(
-            node.name,
-            # Else each interface also answers for the addresses of the other, whose device drops what then comes.
-            "sysctl -qw net.ipv4.conf.all.arp_ignore=1 && "
-            "ip link add link fabric0 name rail1 type macvlan mode bridge && "
-            f"ip address add 10.84.0.{number}/24 dev rail1 && ip link set rail1 up && "
-            "rdma link add rxe1 type rxe netdev rail1",
-        )
-    yield
-    for node in qemu_lab.lab.nodes:
-        qemu_lab.run(
-            node.name,
-            "rdma link delete rxe1; ip link delete rail1; sysctl -qw net.ipv4.conf.all.arp_ignore=0",
-            check=False,
-        )
+    try:
+        for number, node in enumerate(qemu_lab.lab.nodes, 1):
+            qemu_lab.run(
+                node.name,
+                # Else each interface also answers for the addresses of the other, whose device drops what then comes.
+                "sysctl -qw net.ipv4.conf.all.arp_ignore=1 && "
+                "ip link add link fabric0 name rail1 type macvlan mode bridge && "
+                f"ip address add 10.84.0.{number}/24 dev rail1 && ip link set rail1 up && "
+                "rdma link add rxe1 type rxe netdev rail1",
+            )
+        yield
+    finally:
+        for node in qemu_lab.lab.nodes:
+            qemu_lab.run(
+                node.name,
+                "rdma link delete rxe1; ip link delete rail1; sysctl -qw net.ipv4.conf.all.arp_ignore=0",
+                check=False,
+            )
 
 
 @pytest.mark.parametrize(
