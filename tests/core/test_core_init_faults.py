@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -82,3 +86,38 @@ def test_too_few_descriptors_are_the_cause(ranks: Any) -> None:
         assert said.startswith(f"{REMOTE.replace('remote', 'system')}{teller}accept: Too many open files"), (
             said
         )
+
+
+@pytest.mark.parametrize("other", [0, 1])
+def test_ranks_of_two_builds_are_named(program: Any, library: Path, tmp_path: Path, other: int) -> None:
+    """Builds of one version may exchange other things: the second library has another number of its sources."""
+    root = Path(__file__).resolve().parents[2] / "collective_core"
+    cmake = shutil.which("cmake", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert cmake, "cmake is missing: pip install --group dev"
+    written = tmp_path / "source_digest.cc"
+    script = root / "scripts" / "source_digest.cmake"
+    subprocess.run(
+        (cmake, f"-DROOT={root}", f"-DTARGET={written}", "-P", str(script)), check=True, timeout=60
+    )
+    text = re.search(r"0x([0-9a-f]{16});", written.read_text())
+    assert text
+    digest = int(text[1], 16).to_bytes(8, "little")
+    compiled = library.read_bytes()
+    assert compiled.count(digest) == 1, f"{library} was built of other sources than {root}"
+    forged = tmp_path / "lib" / library.name
+    forged.parent.mkdir()
+    forged.write_bytes(compiled.replace(digest, bytes(8)))
+
+    def per_rank(rank: int) -> Mapping[str, str]:
+        return {**patient(rank), "WORLD_SIZE": "2"} | (
+            {"CCORE_LIBRARY": str(forged)} if rank == other else {}
+        )
+
+    for rank, one in enumerate(program("meet.py", "environment", size=2, per_rank=per_rank).finish()):
+        here, there = ("0" * 16, text[1]) if rank == other else (text[1], "0" * 16)
+        builds = (
+            f"0.1.0 of sources {there}, this one is 0.1.0 of sources {here}; install one build on all nodes"
+        )
+        assert one.returncode == 1, one.output
+        said = one.output.splitlines()[-1]
+        assert f"rank {1 - rank} runs another build of collective_core: {builds}" in said, said

@@ -16,9 +16,10 @@ void put(char (&to)[N], const std::string& text) {
   std::strncpy(to, text.c_str(), N - 1);
 }
 
-// Of a CC_VERSION_NUMBER.
-std::string version_text(uint32_t number) {
-  return format("%u.%u.%u", number / 10000, number / 100 % 100, number % 100);
+std::string build_text(const Card& card) {
+  const uint32_t number = card.version;
+  return format("%u.%u.%u of sources %016llx", number / 10000, number / 100 % 100, number % 100,
+                static_cast<unsigned long long>(card.sources));
 }
 
 }  // namespace
@@ -46,12 +47,10 @@ void check_cards(const std::vector<Card>& cards, size_t own) {
   const Card& card = cards[own];
   int rank = 0;
   for (const Card& other : cards) {
-    if (other.version != card.version) {
-      throw Error(
-          CC_ERROR_INVALID_USAGE,
-          format("rank %d runs another version of collective_core: %s, this one is %s; install one version on all "
-                 "nodes",
-                 rank, version_text(other.version).c_str(), version_text(card.version).c_str()));
+    if (other.sources != card.sources) {
+      throw Error(CC_ERROR_INVALID_USAGE, format("rank %d runs another build of collective_core: %s, this one is %s; "
+                                                 "install one build on all nodes",
+                                                 rank, build_text(other).c_str(), build_text(card).c_str()));
     }
     if (other.nrails < 1 || other.nrails > kMostRails) {
       throw Error(CC_ERROR_INTERNAL, format("rank %d announced %d addresses", rank, other.nrails));

@@ -8,6 +8,7 @@
 
 #include "collective_core/collective_core.h"
 #include "collectives/choose.h"
+#include "common/source_digest.h"
 #include "engine/settings.h"
 #include "topology/cpus.h"
 #include "topology/node.h"
@@ -19,6 +20,7 @@ namespace ccore {
 
 // Travels as bytes.
 struct Card {
+  uint64_t sources = kSourceDigest;  // comes first in every version
   uint32_t version = CC_VERSION_NUMBER;
   int32_t transport = CC_TRANSPORT_AUTO;
   int64_t pid = 0;
@@ -39,7 +41,7 @@ struct Card {
 // This rank's own. rails: where it listens, kMostRails at most; near: those near its GPU, as many. linked: it has a matrix
 // of links.
 Card card_of(const Settings& settings, const std::vector<Address>& rails, const std::vector<bool>& near, bool linked);
-// By rank. Throws CC_ERROR_INVALID_USAGE unless all run one version and can be reached from rank `own`.
+// By rank. Throws CC_ERROR_INVALID_USAGE unless all run one build and can be reached from rank `own`.
 void check_cards(const std::vector<Card>& cards, size_t own);
 
 struct Peer {

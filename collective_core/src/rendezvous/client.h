@@ -26,7 +26,7 @@ class RendezvousClient {
     std::vector<T> all(static_cast<size_t>(nranks_));
     if (table.size() != sizeof(T) * all.size()) {
       throw Error(CC_ERROR_INVALID_USAGE,
-                  "ranks run different versions of collective_core; install one version on all nodes");
+                  "ranks run different builds of collective_core; install one build on all nodes");
     }
     std::memcpy(all.data(), table.data(), table.size());
     return all;

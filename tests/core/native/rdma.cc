@@ -568,7 +568,10 @@ void lists_of_devices_are_checked() {
     return contains(text, std::string("CCORE_RDMA_DEVICE=") + list) && contains(text, why);
   };
   EXPECT(refused(1, "mlx5_0,", "a name is missing"), "an empty name");
-  EXPECT(refused(1, "mlx5_0,mlx5_10,mlx5_0", "mlx5_0 is listed twice"), "twice");
+  EXPECT(refused(1, "mlx5_0,mlx5_10,mlx5_0", "mlx5_0 and mlx5_0 may be one port; expected each port once"), "twice");
+  EXPECT(refused(1, "mlx5_0,mlx5_0:1", "mlx5_0 and mlx5_0:1 may be one port"), "once with its port");
+  EXPECT(refused(1, "mlx5_0:1,mlx5_0", "mlx5_0:1 and mlx5_0 may be one port"), "once without its port");
+  EXPECT(refused(1, "mlx5_0:2,mlx5_0:2", "mlx5_0:2 and mlx5_0:2 may be one port"), "twice with its port");
   EXPECT(refused(1, "a,b,c,d,e", "at most 4 devices"), "five");
   EXPECT(refused(5, kBoth, "10 queue pairs per peer; expected at most 8"), "too many queue pairs");
   EXPECT(contains(thrown([] { device(1, "mlx5_0:7"); }), "a port from 1 to 4"), "a port");

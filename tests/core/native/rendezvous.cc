@@ -151,7 +151,7 @@ void different_versions_are_named() {
       fail(__FILE__, __LINE__, "a round of two versions");
     } catch (const ccore::Error& error) {
       EXPECT(error.code() == CC_ERROR_INVALID_USAGE, error.what());
-      EXPECT(contains(error.what(), "different versions of collective_core; install one"), error.what());
+      EXPECT(contains(error.what(), "different builds of collective_core; install one"), error.what());
     }
   });
 }

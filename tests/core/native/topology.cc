@@ -163,17 +163,23 @@ void rails_of_two_ranks() {
   EXPECT(rails_between(one, last_of_three) == Rails({0}), "the nearest of one is not there on the other");
 }
 
-void ranks_of_another_version_are_named() {
-  std::vector<ccore::Card> cards(3, near_rails({true}));
-  cards[2].version = 10203;
-  for (const size_t own : {size_t{0}, size_t{1}, size_t{2}}) {
-    try {
-      check_cards(cards, own);
-      fail(__FILE__, __LINE__, "two versions");
-    } catch (const ccore::Error& error) {
-      const std::string named = own == 2 ? "rank 0 runs another version of collective_core: "
-                                         : "rank 2 runs another version of collective_core: 1.2.3, this one is ";
-      EXPECT(error.code() == CC_ERROR_INVALID_USAGE && contains(error.what(), named), error.what());
+void ranks_of_another_build_are_named() {
+  for (const bool version : {true, false}) {
+    std::vector<ccore::Card> cards(3, near_rails({true}));
+    if (version) cards[2].version = 10203;
+    cards[2].sources ^= 1;
+    for (const size_t own : {size_t{0}, size_t{1}, size_t{2}}) {
+      try {
+        check_cards(cards, own);
+        fail(__FILE__, __LINE__, "two builds");
+      } catch (const ccore::Error& error) {
+        std::string named = "rank 0 runs another build of collective_core: ";
+        if (own != 2) {
+          named = "rank 2 runs another build of collective_core: ";
+          if (version) named += "1.2.3 of sources ";
+        }
+        EXPECT(error.code() == CC_ERROR_INVALID_USAGE && contains(error.what(), named), error.what());
+      }
     }
   }
 }
@@ -197,7 +203,7 @@ void topology() {
   places();
   devices();
   rails_of_two_ranks();
-  ranks_of_another_version_are_named();
+  ranks_of_another_build_are_named();
   cores();
 }
 

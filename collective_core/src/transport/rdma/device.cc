@@ -94,10 +94,13 @@ std::vector<std::string> wished_ports(const RdmaWish& wish) {
   if (ports.size() == 1 && ports.front().empty()) return ports;
   for (size_t i = 0; i < ports.size(); ++i) {
     if (ports[i].empty()) fail(": a name is missing; expected device names with commas between, such as mlx5_0,mlx5_1");
-    named_port(ports[i]);
-    if (std::find(ports.begin(), ports.begin() + static_cast<std::ptrdiff_t>(i), ports[i]) - ports.begin() <
-        static_cast<std::ptrdiff_t>(i)) {
-      fail(": " + ports[i] + " is listed twice");
+    const NamedPort own = named_port(ports[i]);
+    for (size_t k = 0; k < i; ++k) {
+      const NamedPort other = named_port(ports[k]);
+      // A device without a port may mean any of its ports.
+      if (own.device != other.device || (own.port != 0 && other.port != 0 && own.port != other.port)) continue;
+      fail(": " + ports[k] + " and " + ports[i] +
+           " may be one port; expected each port once, such as mlx5_0:1,mlx5_0:2");
     }
   }
   if (ports.size() > kMostRdmaRails) fail(format(": expected at most %zu devices", kMostRdmaRails));
