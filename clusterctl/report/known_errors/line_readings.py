@@ -37,7 +37,18 @@ _ADVICE = re.compile(
     re.I,
 )
 """The sentence of a line that names the next step: documented words of advice with what follows them."""
+_CAUSE = re.compile(
+    r"\b(?:(?:typically|usually|often|most likely|probably|possibly|commonly|generally) (?:be )?(?:caused|triggered) by"
+    r"|(?:can|may|might|could) (?:also )?be (?:caused|due to|the result of)(?: by)?"
+    r"|(?:usually|typically|probably|often|most likely|generally) (?:means|indicates|due to|because)(?: that)?"
+    r"|(?:can|may|might|will) (?:happen|occur) (?:if|when|because)"
+    r"|(?:possible|likely|probable|common) (?:causes?|reasons?)(?: (?:is|are|include))?:?)"
+    r" (?P<cause>[^\n]{6,240}?)(?:[.!] |[.!]?$)",
+    re.I,
+)
+"""The sentence of a line that names a possible cause: documented words of hedging with what follows them."""
 _NAMES_A_STEP = "The line itself has advice for the next step."
+_CHECK_THE_CAUSE = "Check on that node whether this cause applies; errors before the line may name another."
 _SENTENCES = "https://www.gnu.org/prep/standards/html_node/Errors.html"
 
 _SHELL = {126: "cannot execute", 127: "command not found"}
@@ -156,14 +167,18 @@ def is_read(line: str, text: bytes) -> bool:
 
 
 def read(line: str) -> LineReading | None:
-    """Return what a line states by itself, with its own advice as the next step; None if it has neither."""
-    reading, advice = _of_tables(line), _ADVICE.search(line)
-    if advice is None:
-        return reading
-    step = f"Advice in the line: {advice['advice'].strip()}."
-    if reading is None:
-        return LineReading(_NAMES_A_STEP, step, _SENTENCES, follows=True)
-    return reading._replace(next=f"{step} {reading.next}")
+    """Return what a line states by itself, with the cause and the advice that it names; None if it has none of them."""
+    reading, advice, cause = _of_tables(line), _ADVICE.search(line), _CAUSE.search(line)
+    steps = [f"Advice in the line: {advice['advice'].strip()}."] if advice else []
+    says = [f"Possible cause, as the line puts it: {cause['cause'].strip()}."] if cause else []
+    if reading is not None:
+        says, steps = [reading.says, *says], [*steps, reading.next]
+        return reading._replace(says=" ".join(says), next=" ".join(steps))
+    if not says and not steps:
+        return None
+    return LineReading(
+        says[0] if says else _NAMES_A_STEP, steps[0] if steps else _CHECK_THE_CAUSE, _SENTENCES, follows=True
+    )
 
 
 def _of_tables(line: str) -> LineReading | None:
