@@ -208,6 +208,13 @@ def test_there_are_cases_for_every_requirement():
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_every_requirement_is_judged_on_each_system_of_the_rpm_family(name):
+    judged = [(path, row) for path, row in ROWS if path.parent.name == name]
+    systems = {row or resources.table(path).get("facts", {}).get("os") for path, row in judged}
+    assert {f"{kind}{major}" for kind in ("rhel", "alma", "rocky") for major in (8, 9, 10)} <= systems
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_a_node_of_which_nothing_is_known_is_judged_without_an_error(name):
     empty = {
         "pci": "denied", "driver": "failed", "rdma": "failed", "headers": "absent", "kernel": "unparsable",
