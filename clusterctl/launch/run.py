@@ -153,15 +153,7 @@ class Runner:
         if self._on_facts is not None:
             found: dict[str, NodeFacts | Failure] = {**outcome.failures, **gathered}
             self._on_facts(HostMap({node.name: found[node.name] for node in self._nodes}))
-        faults = tuple(
-            Fault(
-                FaultKind.NODE_UNREACHABLE,
-                f"{name} cannot be used: {failure.message.removeprefix(f'{name}: ')}",
-                node=name,
-                hint=failure.hint or "fix the node",
-            )
-            for name, failure in outcome.failures.items()
-        )
+        faults = tuple(_unusable(name, failure) for name, failure in outcome.failures.items())
         answers = tuple(outcome.values_by_node.values())
         if not faults:
             self._ready[asked] = answers
@@ -221,12 +213,7 @@ class Runner:
 
         connect, release = self._kept.over(self._connect), self._kept.release
         outcome = fan_out(self._members(plan), connect, work, fanout=self._fanout, release=release)
-        lost = tuple(
-            Fault(
-                FaultKind.NODE_UNREACHABLE, f"{name} cannot be used: {why.message}", node=name, hint=why.hint
-            )
-            for name, why in outcome.failures.items()
-        )
+        lost = tuple(_unusable(name, failure) for name, failure in outcome.failures.items())
         return lost or user_program.missing(program, outcome.values_by_node)
 
     def run(self, plan: LaunchPlan, logs: Path) -> Outcome:
@@ -364,3 +351,16 @@ class Runner:
         self.dumps = nccl_dumps.by_node(self._dumping, outcome.values_by_node)
         for name, missed in outcome.failures.items():
             _LOG.info("%s: %s could not be removed: %s", name, self.directory, missed.message)
+
+
+def _unusable(name: str, failure: Failure) -> Fault:
+    """Return the fault of a node that cannot be used; the node is named once, with its address if that is known."""
+    # Messages of transports begin with the node's name and its address in parentheses, some others with the name only.
+    where, found, reason = failure.message.partition(": ")
+    if found and (where == name or (where.startswith(f"{name} (") and where.endswith(")"))):
+        message = f"{where} cannot be used: {reason}"
+    elif failure.message.startswith(f"{name} "):
+        message = failure.message
+    else:
+        message = f"{name} cannot be used: {failure.message}"
+    return Fault(FaultKind.NODE_UNREACHABLE, message, node=name, hint=failure.hint or "fix the node")

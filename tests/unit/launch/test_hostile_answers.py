@@ -14,7 +14,7 @@ from clusterctl.images.distribution.archive import Archive
 from clusterctl.images.on_node import EngineInfo, NodeEngine, open_engine
 from clusterctl.inventory.model import Node
 from clusterctl.launch.run import Runner
-from clusterctl.transport.base import FailureKind, TransportError
+from clusterctl.transport.base import Failure, FailureKind, TransportError
 
 MANY = "9" * 5000
 
@@ -39,8 +39,30 @@ def test_a_node_that_answers_nonsense_before_a_launch_is_left_out_by_name(change
     ready, faults = runner.prepare({})
     assert [one.node.name for one in ready] == ["good"]
     assert [fault.node for fault in faults] == ["bad"]
-    assert faults[0].message.startswith("bad cannot be used: bad")
+    assert faults[0].message.startswith(
+        ("bad gave the launch probe ", "bad did not answer the launch probe ")
+    )
     assert [list(found) for found in gathered] == [["good", "bad"]]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            "n1 (root@10.0.0.1:22): connection refused",
+            "n1 (root@10.0.0.1:22) cannot be used: connection refused",
+        ),
+        ("n1: sudo: no such file", "n1 cannot be used: sudo: no such file"),
+        ("n1 gave a malformed answer", "n1 gave a malformed answer"),
+        ("sudo: no such file", "n1 cannot be used: sudo: no such file"),
+    ],
+)
+def test_the_failure_of_a_node_names_it_once(said, expected):
+    def refuse(_):
+        raise TransportError(Failure(FailureKind.REFUSED, said))
+
+    _, (fault,) = Runner((Node(name="n1", address="10.0.0.1"),), refuse, fanout=1).prepare({})
+    assert fault.message == expected
 
 
 @pytest.mark.parametrize("text", ["", "all of it", MANY])

@@ -133,7 +133,7 @@ def test_of_a_run_nodes_that_failed_alike_share_a_line_and_ranks_do_not() -> Non
     away = [
         Fault(
             FaultKind.NODE_UNREACHABLE,
-            f"{name} cannot be used: {name} (root@{name}.example.org:22): connection refused",
+            f"{name} (root@{name}.example.org:22) cannot be used: connection refused",
             node=name, hint="is sshd running?",
         )
         for name in ("alpha", "beta", "gpu7")
