@@ -76,7 +76,9 @@ void count_bytes(const std::string& layout, int nranks) {
     expect_sent(sent_at_root, "reduce, chain: all but the root send it once");
     EXPECT(cc_reduce(a.data(), b.data(), few, CC_FLOAT32, CC_SUM, 0, comm, nullptr) == CC_SUCCESS, last_error(comm));
     const uint64_t by_tree = elements_sent(ccore::tree_reduce(rank, nranks, 0), few) * 4;
-    expect_sent(layout != "shm" ? by_tree : rank == 0 ? 0 : few * 4, "reduce, tree");
+    // On a loaded machine two shots may have been measured as the faster ones; the root's own part is the first.
+    const uint64_t few_at_root = is_in_two_shots(comm) ? (few - (few + p - 1) / p) * 4 : 0;
+    expect_sent(layout != "shm" ? by_tree : rank == 0 ? few_at_root : few * 4, "reduce, tree");
     EXPECT(cc_gather(a.data(), b.data(), count, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS, last_error(comm));
     expect_sent(rank == 1 ? 0 : count * 4, "gather");
     EXPECT(cc_scatter(a.data(), b.data(), count, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS, last_error(comm));
