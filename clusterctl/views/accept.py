@@ -37,6 +37,7 @@ from clusterctl.report.view import (
     View,
 )
 from clusterctl.results import words
+from clusterctl.text import typed_inventory
 from clusterctl.text.foreign import NotUnderstood, decimal
 from clusterctl.text.grouping import grouped
 from clusterctl.text.wording import counted, some
@@ -125,16 +126,25 @@ def _sentence(found: Accept) -> str:
     rest = [name for _, names, _ in why[_MOST_REASONS:] for name in names]
     if rest:
         parts.append(f"{counted(len(rest), 'more node')} with other reasons ({named(rest)})")
-    warned = grouped(
-        (row.row, node.name)
-        for node in found.nodes
-        for row in node.rows
-        if node.accepted and row.status is RowStatus.WARN
-    )
-    if warned:
-        on = list(dict.fromkeys(name for those in warned.values() for name in those))
-        parts.append(f"warnings on {nodeset.fold(on)} ({some(list(warned), 2)})")
+    warned = list(_warned(found).found.values())
+    parts += [
+        f"warning on {nodeset.fold(names)}: {Kinds.said(text, differs)}"
+        for text, names, differs in warned[:_MOST_REASONS]
+    ]
+    rest = [name for _, names, _ in warned[_MOST_REASONS:] for name in names]
+    if rest:
+        parts.append(f"other warnings on {named(rest)}")
     return "; ".join(parts)
+
+
+def _warned(found: Accept) -> Kinds:
+    """Return what the warnings on accepted nodes found."""
+    kinds = Kinds()
+    for node in found.nodes:
+        rows = [row for row in node.rows if row.status is RowStatus.WARN]
+        if node.accepted and rows:
+            kinds.add((), some([_judged(row, found) for row in rows], 2), node.name)
+    return kinds
 
 
 def _why(node: AcceptedNode, found: Accept) -> str:
@@ -143,7 +153,7 @@ def _why(node: AcceptedNode, found: Accept) -> str:
         return f"down ({node.error.kind.value})"
     failed = [row for row in node.rows if row.status is RowStatus.FAIL]
     if failed:
-        return some([_failed(row, found) for row in failed], 2)
+        return some([_judged(row, found) for row in failed], 2)
     missing = grouped((row.reason, row.row) for row in node.rows if row.status is RowStatus.NOT_RUN)
     return (
         some([f"{some(rows, 3)} not measured: {_brief(why)}" for why, rows in missing.items()], 2)
@@ -151,9 +161,9 @@ def _why(node: AcceptedNode, found: Accept) -> str:
     )
 
 
-def _failed(row: AcceptedRow, found: Accept) -> str:
+def _judged(row: AcceptedRow, found: Accept) -> str:
     """Return what a row found, with its name: how far its one bad value is from equal hardware, or its reason."""
-    low = [one for one in row.values if one.status is RowStatus.FAIL]
+    low = [one for one in row.values if one.status is row.status]
     if len(low) == 1:
         (bad,) = low
         of_all = [
@@ -166,7 +176,7 @@ def _failed(row: AcceptedRow, found: Accept) -> str:
         middle = median(of_all) if len(of_all) > _LEAST_OTHERS else 0.0
         share = bad.value / middle if middle > 0 else 1.0
         if abs(share - 1) > _LEAST_OFF and share < _MOST_TIMES:
-            return f"{bad.device} at {100 * share:.0f} % of the median ({row.row})".lstrip()
+            return f"{bad.device or bad.field} at {100 * share:.0f} % of the median ({row.row})"
     reason = _brief(row.reason)
     return f"{reason} ({row.row})" if reason else row.row
 
@@ -303,6 +313,17 @@ def _end(found: Accept) -> Iterator[str]:
     if any(value.compared for node in found.nodes for row in node.rows for value in row.values):
         share = round(1 / found.false_alarms_per_run)
         yield f"Comparison between nodes: at most 1 false alarm in {share} runs of a healthy fleet."
+    warned = grouped(
+        (row.row, node.name)
+        for node in found.nodes
+        for row in node.rows
+        if node.accepted and row.status is RowStatus.WARN
+    )
+    if warned:
+        on = nodeset.fold(dict.fromkeys(name for names in warned.values() for name in names))
+        command = typed_inventory.filled(f"clusterctl accept INVENTORY --only {','.join(warned)}")
+        # All nodes again: --limit would take away those that the values are compared with.
+        yield f"To measure the warnings on {on} again, beside nodes to compare with: {command}"
     rows = {
         node.name: [row.row for row in node.rows if row.status is RowStatus.NOT_RUN] for node in found.nodes
     }

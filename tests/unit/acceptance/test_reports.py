@@ -92,6 +92,30 @@ def test_the_sentence_says_what_was_found_where_no_value_is_far_from_the_others(
     ]
 
 
+def test_warnings_name_what_was_found_and_the_command_that_measures_it_again():
+    texts = ("slow", "full", "old", "hot", "noisy", "late", "short")
+    names = [f"n{number}" for number in range(1, 8)]
+    outcomes = [
+        RowOutcome(name, row, parsed=Parsed(findings=(RowFinding(RowStatus.WARN, text),)))
+        for name, row, text in [
+            ("n1", "kernel-log", "an odd line"),
+            *((name, "disk", text) for name, text in zip(names, texts, strict=True)),
+        ]
+    ]
+    rows = [row for row in ROWS if row.name in ("disk", "kernel-log")]
+    found = document(FOUND.run, REQUEST, rows, names, judge(outcomes, limits()), {}, 1.0)
+    assert exit_code(found) == 0
+    assert accept.view(found).sentence.split("; ")[1:] == [
+        "warning on n1: an odd line (kernel-log), slow (disk)",
+        "warning on n2: full (disk)",
+        "warning on n3: old (disk)",
+        "warning on n4: hot (disk)",
+        "other warnings on n[5-7] (3)",
+    ]
+    again = "clusterctl accept INVENTORY --only kernel-log,disk"
+    assert f"on n[1-7] again, beside nodes to compare with: {again}" in on_screen(found)
+
+
 def test_the_sentence_names_nodes_with_the_same_finding_once():
     log = [
         RowOutcome(f"n{number}", "kernel-log", parsed=Parsed(findings=(RowFinding(RowStatus.FAIL, text),)))
