@@ -16,7 +16,7 @@ class RunOutcome(str, Enum):
 
     ``interrupted``: it ended before it wrote its result. ``failed``: something failed, or an error ended the run.
     ``unmet``: requirements are unmet or unknown after a check or bootstrap. ``unfinished``: a bootstrap has steps left,
-    or ``undo`` did not reach a node. ``up`` and ``down``: the containers of an ``up`` run, or were removed.
+    or ``undo`` did not reach a node. ``up`` and ``removed``: the containers of an ``up`` run are up, or were removed.
     ``below-baseline``, ``below-threshold``: a benchmark is slower than its baseline, or less efficient than
     ``--min-efficiency``. ``named``: ``locate`` named a node, rail or link, or was inconclusive. ``doubtful``: the
     hardware reported faults during a benchmark, or a CPU quota, a node or a link slowed it. ``unreadable``: its
@@ -37,7 +37,7 @@ class RunOutcome(str, Enum):
     NOT_JUDGED = "not-judged"
     DOUBTFUL = "doubtful"
     UP = "up"
-    DOWN = "down"
+    REMOVED = "removed"
     UNREADABLE = "unreadable"
 
 
@@ -45,7 +45,7 @@ class ListedRun(Sparse):
     """One run; ``started_at`` is RFC 3339 in UTC, ``detail`` says more about the outcome.
 
     ``benchmark`` and ``library`` are those of a benchmark, the libraries of all its variants joined by ``, ``.
-    ``verdict`` of a benchmark or ``locate`` is the word on its page, such as ``measured`` or ``bad (slow)``.
+    ``verdict`` of a check, a benchmark or ``locate`` is the word on its page, such as ``measured`` or ``bad (slow)``.
     """
 
     run: str

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from clusterctl.documents.accept import AcceptStatus, RowStatus
 from clusterctl.documents.bench import BenchResult, BenchStatus
 from clusterctl.documents.check import Check
-from clusterctl.documents.kinds import ComparisonWord, Effect, VerdictStatus
+from clusterctl.documents.kinds import ComparisonWord, Effect, FaultKind, VerdictStatus
 from clusterctl.documents.launch import RungStatus
 from clusterctl.documents.locate import Locate, LocateStatus, SuspectStatus
 from clusterctl.documents.measured_runs import StoredRun
@@ -107,7 +107,7 @@ _OF_RUNS: Mapping[RunOutcome, tuple[Word, str]] = MappingProxyType(
         RunOutcome.NOT_JUDGED: (Word.UNSURE, "not judged"),
         RunOutcome.DOUBTFUL: (Word.UNSURE, "doubtful"),
         RunOutcome.UP: (Word.GOOD, "up"),
-        RunOutcome.DOWN: (Word.GOOD, "removed"),
+        RunOutcome.REMOVED: (Word.GOOD, "removed"),
         RunOutcome.UNREADABLE: (Word.UNSURE, "unreadable"),
     }
 )
@@ -126,11 +126,19 @@ def of_check(found: Check) -> tuple[Word, str]:
     total, counts = len(found.nodes), found.summary.nodes
     if counts.whole == total:
         return Word.GOOD, ""
-    is_bad = counts.you or counts.bootstrap or counts.unreachable
-    return (
-        Word.BAD if is_bad else Word.UNSURE,
-        f"{total - counts.whole} of {counted(total, 'node')} not as required",
-    )
+    word = of_counts(found.summary.unmet, found.summary.unknown, found.summary.unreachable)
+    if word is Word.DOWN:
+        return word, f"{found.summary.unreachable} of {counted(total, 'node')}"
+    return word, f"{total - counts.whole} of {counted(total, 'node')} not as required"
+
+
+def of_counts(unmet: int, unknown: int, unreachable: int) -> Word:
+    """Return the word for a check: down if all that is wrong is that nodes were not reached."""
+    if unmet:
+        return Word.BAD
+    if unreachable:
+        return Word.DOWN
+    return Word.UNSURE if unknown else Word.GOOD
 
 
 def of_accept(status: AcceptStatus) -> tuple[Word, str]:
@@ -143,6 +151,8 @@ def of_bench(found: BenchResult) -> tuple[Word, str]:
 
     A result of several variants is measured, because the bound of one does not judge the others.
     """
+    if FaultKind.INTERRUPTED in {fault.kind for fault in found.proof.failures or ()}:
+        return Word.NOT_MEASURED, "interrupted"
     takes_turns = any(TIME_SLICES in one.proof.sharing for one in found.variants if one.proof.sharing)
     if takes_turns and found.status is not BenchStatus.FAILED:
         return Word.UNSURE, TURNS
@@ -207,6 +217,5 @@ def of_run(found: ListedRun) -> tuple[Word, str]:
         word, _, finer = found.verdict.partition(" (")
         return Word(word), finer.rstrip(")")
     if found.outcome is RunOutcome.UNMET and "unmet" not in found.detail:
-        # Nodes that were not reached, or requirements that are unknown.
-        return (Word.DOWN, "") if "unreachable" in found.detail else (Word.UNSURE, "")
+        return Word.UNSURE, ""  # a bootstrap whose open verdicts are unknown
     return _OF_RUNS[found.outcome]

@@ -26,7 +26,7 @@ from clusterctl.runs import outcome
 from clusterctl.text.foreign import json_value
 
 FILE = "index.sqlite"
-VERSION = 3
+VERSION = 4
 """The PRAGMA user_version; an index of another version is made again. Raise it when a list shows a run differently."""
 APPLICATION_ID = 0x6363746C
 """``cctl``: the PRAGMA application_id by which file(1) and clusterctl recognise the index."""

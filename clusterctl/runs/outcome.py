@@ -162,7 +162,8 @@ def _check(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
         return RunEnd(RunOutcome.INTERRUPTED)
     bad = {word: int(document["summary"][word]) for word in ("unmet", "unknown", "unreachable")}
     detail = _counts(bad)
-    return RunEnd(RunOutcome.UNMET, detail) if detail else RunEnd(RunOutcome.OK)
+    word = RunOutcome.UNMET if detail else RunOutcome.OK
+    return RunEnd(word, detail, verdict=words.of_counts(**bad).value)
 
 
 def _bootstrap(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
@@ -203,7 +204,7 @@ def _bench(run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     figure = "" if summary.figure is None else f", {summary.best}"
     kinds = {fault.kind for fault in record.result.proof.failures or ()}
     word = RunOutcome.INTERRUPTED if FaultKind.INTERRUPTED in kinds else RunOutcome(summary.status)
-    verdict = None if word is RunOutcome.INTERRUPTED else words.with_finer(*words.of_bench(record.result))
+    verdict = words.with_finer(*words.of_bench(record.result))
     what = f"{summary.benchmark}{library}{ranks}{figure}"
     return RunEnd(word, what, summary.benchmark, summary.library, verdict)
 
@@ -241,7 +242,7 @@ def _up(_run: RunDir, document: Mapping[str, Any] | None) -> RunEnd:
     failed, left = document.get("failed") or (), document.get("left") or ()
     if failed:
         return RunEnd(RunOutcome.FAILED, _counts({"failed": len(failed), "left running": len(left)}))
-    return RunEnd(RunOutcome.DOWN)
+    return RunEnd(RunOutcome.REMOVED)
 
 
 def _counts(counts: Mapping[str, int]) -> str:

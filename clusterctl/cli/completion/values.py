@@ -16,7 +16,7 @@ LIBRARIES = ("nccl", "gloo", "ccore", "nccl+ccore", "accl", "acspeed", "aiacc", 
 LAUNCHERS = ("openmpi", "mpich", "torchrun", "srun", "local")
 STATUSES = (
     *("running", "interrupted", "ok", "failed", "unmet", "planned", "changed", "named", "unfinished"),
-    *("below-baseline", "below-threshold", "not-judged", "doubtful", "up", "down", "unreadable"),
+    *("below-baseline", "below-threshold", "not-judged", "doubtful", "up", "removed", "unreadable"),
 )
 FILES, DIRECTORIES = "files", "directories"
 _MOST_RUNS = 50

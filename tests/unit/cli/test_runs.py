@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import bench_documents as documents
 import pytest
 from result_documents import collective
 
@@ -12,10 +13,12 @@ from clusterctl.cli import main as cli
 from clusterctl.report.check_document import document_of
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.results import baseline as rules
-from clusterctl.results import baseline_files
+from clusterctl.results import baseline_files, words
 from clusterctl.results.record import result_of
 from clusterctl.rundir import RunDir, keep_error
+from clusterctl.runs import outcome
 from clusterctl.transport.base import Failure, FailureKind, HostMap
+from clusterctl.views import runs as views
 
 INVENTORY = {"nodes": [{"name": f"gpu{i:02}"} for i in range(1, 5)]}
 
@@ -103,7 +106,7 @@ def test_every_outcome_is_read_from_the_documents_of_its_command(root, capsys):
         "0028": ("failed", "9 changed, 1 node failed, 1 node unreachable"),
         "0009": ("failed", ""),
         "000a": ("up", ""),
-        "000b": ("down", ""),
+        "000b": ("removed", ""),
         "000c": ("ok", found["20261101T000011Z-bench-000c"][1]),
         "000d": ("unreadable", found["20261101T000012Z-check-000d"][1]),
         "000e": ("unreadable", found["20261101T000013Z-check-000e"][1]),
@@ -144,6 +147,27 @@ def test_show_folds_what_happened_on_the_nodes(root, capsys):
     assert "\nbad     you  memlock      64 KiB\n" in out and "gpu04: refused: connection refused" in out
     assert cli.main(["runs", "show", "latest", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["result"]["summary"]["unmet"] == 3
+
+
+def test_the_list_has_the_word_of_the_page(root, capsys):
+    lost = Failure(FailureKind.REFUSED, "connection refused")
+    met = (Decision("memlock", Status.MET, "unlimited"),)
+    cut = documents.document(
+        "20261101T000001Z-bench-0002",
+        documents.variant(),
+        status="failed",
+        failures=[{"kind": "interrupted", "message": "interrupted"}],
+    )
+    made(root, "20261101T000000Z-check-0001", report=document_of(HostMap({"n1": met, "n2": lost})).document())
+    made(root, "20261101T000001Z-bench-0002", results=cut)
+    for folder, expected in zip(sorted(root.iterdir()), ("down", "not measured"), strict=True):
+        run = RunDir(folder)
+        page = views.page(folder.name.split("-")[1], folder, outcome.result(run))
+        assert page.word.partition(" (")[0] == words.of_run(outcome.listed(run))[0].value == expected
+    by_status = {
+        status: len(outcomes(capsys, "--status", status)) for status in ("down", "interrupted", "removed")
+    }
+    assert by_status == {"down": 1, "interrupted": 1, "removed": 0}
 
 
 def stored_bench(root: Path, run: str) -> RunDir:

@@ -66,7 +66,9 @@ def test_what_is_not_known_or_did_not_run_is_never_good() -> None:
         ({"n1": (MET,)}, "good"),
         ({"n1": (MET, UNKNOWN)}, "unsure (1 of 1 node not as required)"),
         ({"n1": (UNMET, UNKNOWN), "n3": (MET,)}, "bad (1 of 2 nodes not as required)"),
-        ({"n1": (MET,), "n2": DOWN}, "bad (1 of 2 nodes not as required)"),
+        ({"n1": (UNMET,), "n2": DOWN}, "bad (2 of 2 nodes not as required)"),
+        ({"n1": (MET, UNKNOWN), "n2": DOWN}, "down (1 of 2 nodes)"),
+        ({"n1": (MET,), "n2": DOWN}, "down (1 of 2 nodes)"),
     ],
 )
 def test_a_check_is_good_only_if_everything_is_known(
@@ -135,10 +137,10 @@ def listed(outcome: RunOutcome, detail: str = "", verdict: str | None = None) ->
         (listed(RunOutcome.FAILED, "no route to n1"), "bad (failed): no route to n1", Tone.BAD),
         (listed(RunOutcome.UNMET, "2 unmet, 5 unreachable"), "bad: 2 unmet, 5 unreachable", Tone.BAD),
         (listed(RunOutcome.UNMET, "3 unknown"), "unsure: 3 unknown", Tone.OPEN),
-        (listed(RunOutcome.UNMET, "5 unreachable"), "down: 5 unreachable", Tone.BAD),
+        (listed(RunOutcome.UNMET, "5 unreachable", "down"), "down: 5 unreachable", Tone.BAD),
         (listed(RunOutcome.RUNNING), "busy (running)", Tone.OPEN),
         (listed(RunOutcome.INTERRUPTED), "not measured (interrupted)", Tone.OPEN),
-        (listed(RunOutcome.DOWN), "good (removed)", Tone.GOOD),
+        (listed(RunOutcome.REMOVED), "good (removed)", Tone.GOOD),
         (
             listed(RunOutcome.NAMED, "inconclusive", "unsure (inconclusive)"),
             "unsure (inconclusive)",
