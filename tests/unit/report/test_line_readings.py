@@ -75,6 +75,19 @@ def test_the_advice_of_a_line_is_its_next_step(line: str, step: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "error: assignment to a constant is forbidden in eval",
+        "error: failed to fetch the next batch of rank 3",
+        "WARNING: sequence group 0 is preempted by PreemptionMode.RECOMPUTE",
+        "login failed: invalid account or password",
+    ],
+)
+def test_a_common_word_alone_is_not_read_as_one_of_http_slurm_or_packages(line: str) -> None:
+    assert line_readings.read(line) is None
+
+
+@pytest.mark.parametrize(
     "line", ["fatal: odd, as retry 3 shows", "error: the country code is odd", "please wait: error 3 of 4"]
 )
 def test_a_line_without_advice_is_given_none(line: str) -> None:
