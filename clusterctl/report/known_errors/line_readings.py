@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import signal
 from functools import cache, cached_property
 from pathlib import Path
@@ -51,6 +52,7 @@ _NAMES_A_STEP = "The line itself has advice for the next step."
 _CHECK_THE_CAUSE = "Check on that node whether this cause applies; errors before the line may name another."
 _SENTENCES = "https://www.gnu.org/prep/standards/html_node/Errors.html"
 
+_NO_QUOTES = str.maketrans('"`', "''")
 _SHELL = {126: "cannot execute", 127: "command not found"}
 """Exit codes of shells, by the text of their row."""
 
@@ -129,7 +131,11 @@ class _Row(_Part):
         def named(group: re.Match[str]) -> str:
             return (groups.get(group[1]) or "it").strip()
 
-        return LineReading(GROUP.sub(named, self.says), GROUP.sub(named, self.next), source, self.follows)
+        def pasted(group: re.Match[str]) -> str:
+            # The step may be a command to paste, and the line that of a rank.
+            return shlex.quote(named(group)).replace("`", "'")
+
+        return LineReading(GROUP.sub(named, self.says), GROUP.sub(pasted, self.next), source, self.follows)
 
 
 class _Family(_Part):
@@ -169,8 +175,9 @@ def is_read(line: str, text: bytes) -> bool:
 def read(line: str) -> LineReading | None:
     """Return what a line states by itself, with the cause and the advice that it names; None if it has none of them."""
     reading, advice, cause = _of_tables(line), _ADVICE.search(line), _CAUSE.search(line)
-    steps = [f"Advice in the line: {advice['advice'].strip()}."] if advice else []
-    says = [f"Possible cause, as the line puts it: {cause['cause'].strip()}."] if cause else []
+    # A program wrote it, not clusterctl: a rank may print anything in the form of advice.
+    steps = [f"The line advises (a quotation): {_quoted(advice['advice'])}."] if advice else []
+    says = [f"Possible cause, as the line puts it: {_quoted(cause['cause'])}."] if cause else []
     if reading is not None:
         says, steps = [reading.says, *says], [*steps, reading.next]
         return reading._replace(says=" ".join(says), next=" ".join(steps))
@@ -179,6 +186,11 @@ def read(line: str) -> LineReading | None:
     return LineReading(
         says[0] if says else _NAMES_A_STEP, steps[0] if steps else _CHECK_THE_CAUSE, _SENTENCES, follows=True
     )
+
+
+def _quoted(text: str) -> str:
+    """Return a text of a line in quotation marks, without further ones and without backticks."""
+    return f'"{text.strip().translate(_NO_QUOTES)}"'
 
 
 def _of_tables(line: str) -> LineReading | None:

