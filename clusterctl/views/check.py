@@ -137,7 +137,7 @@ def view(
         began=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(checked_at_s)),
         word=words.with_finer(word, finer),
         tone=OF_WORDS[word],
-        sentence=f"{_checked(found)}: {sentence(found)}",
+        sentence=f"{_checked(found)} {sentence(found)}",
         tiles=tuple(_tiles(found)) if for_page else (),
         blocks=tuple(one for one in blocks if not one.is_empty),
         suites=lambda: _suites(found),
@@ -221,9 +221,9 @@ def _checked(found: Check) -> str:
     """Return how many nodes were checked, and which are down."""
     total, lost = len(found.nodes), [node.name for node in found.nodes if not node.reachable]
     if not lost:
-        return f"Checked {counted(total, 'node')}"
+        return f"Checked {counted(total, 'node')}:"
     are = "is" if len(lost) == 1 else "are"
-    return f"Checked {total - len(lost)} of {counted(total, 'node')}; {_short(lost)} {are} down"
+    return f"Checked {total - len(lost)} of {counted(total, 'node')}; {_short(lost)} {are} down;"
 
 
 def _short(nodes: Sequence[str]) -> str:

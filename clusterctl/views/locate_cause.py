@@ -30,7 +30,7 @@ def of_pairs(one: Suspect, found: Locate, rails: int) -> Iterator[str]:
     """Yield sentences about a rail or link that was named."""
     tests: dict[str, SuspectTest] = {test.test: test for test in one.tests}
     if len(one.nodes) == 2:
-        yield f"both nodes are well with all other partners: the path between these two{_one_way(one, tests)}"
+        yield f"both nodes are fine with all other partners: the path between these two{_one_way(one, tests)}"
     else:
         yield _where(one, found, rails, tests.get("alone"))
         direction = _direction(tests)
@@ -65,7 +65,7 @@ def _where(one: Suspect, found: Locate, rails: int, alone: SuspectTest | None) -
             "slow also while the node's other rails pause: each of its slow rails, or a setting of the node"
         )
     if rails > 1 and len(named) == 1:
-        return "its other rails are well: this rail's NIC, cable or switch port"
+        return "its other rails are fine: this rail's NIC, cable or switch port"
     if rails > 1 and len(named) == rails:
         return "all of its rails are slow: the host (CPU, PCIe switch, IOMMU), not one NIC"
     rest = "the NIC, its cable or switch port, or the host's PCIe"

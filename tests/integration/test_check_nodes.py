@@ -67,7 +67,7 @@ def test_the_count_the_reasons_and_the_next_command_are_the_product(sshd_farm, r
     (count,) = [line for line in done.stdout.splitlines() if line.startswith("Checked ")]
     lost = farm.nodes[-1].name
     meet = "2 nodes meet every requirement that applies (0 of 1)"
-    assert count == f"Checked 2 of 3 nodes; {lost} is down: {meet}"
+    assert count == f"Checked 2 of 3 nodes; {lost} is down; {meet}"
     onward = f"Next: clusterctl bench {inventory} --limit '!{lost}'  # measures the nodes without {lost}"
     assert done.stdout.splitlines()[-1] == onward
     assert ": refused: " in done.stdout and ": refused: " not in done.stderr

@@ -141,7 +141,7 @@ def test_show_folds_what_happened_on_the_nodes(root, capsys):
     assert cli.main(["runs", "show", "0001"]) == 0
     out = capsys.readouterr().out
     assert (
-        "Checked 3 of 4 nodes; gpu04 is down: 3 nodes need a person: gpu[01-03] (memlock)" in out
+        "Checked 3 of 4 nodes; gpu04 is down; 3 nodes need a person: gpu[01-03] (memlock)" in out
         and "label    why" in out
     )
     assert "\nbad     you  memlock      64 KiB\n" in out and "gpu04: refused: connection refused" in out

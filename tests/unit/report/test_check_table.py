@@ -130,7 +130,7 @@ def test_the_reason_of_an_unreachable_node_breaks_between_words() -> None:
 def test_the_summary_counts_nodes_and_names_who_acts() -> None:
     fleet = HostMap({"n1": (MET,), "n2": (MET, UNMET), "n3": GONE, "n4": (UNMET, FIXABLE), "n5": (UNREAD,)})
     assert summary_line(fleet) == (
-        "Checked 4 of 5 nodes; n3 is down: 2 nodes need a person: n[2,4] (memlock); "
+        "Checked 4 of 5 nodes; n3 is down; 2 nodes need a person: n[2,4] (memlock); "
         "bootstrap can fix docker on n4; acs is unknown on n5"
     )
     assert summary_line(HostMap({"n1": (MET,), "n2": (MET,)})) == (
@@ -138,13 +138,13 @@ def test_the_summary_counts_nodes_and_names_who_acts() -> None:
     )
     assert summary_line(HostMap({"n1": (MET, FIXABLE)})) == ("Checked 1 node: bootstrap can fix docker")
     assert summary_line(HostMap({"n1": (MET,), "n3": GONE})) == (
-        "Checked 1 of 2 nodes; n3 is down: 1 node meets every requirement"
+        "Checked 1 of 2 nodes; n3 is down; 1 node meets every requirement"
     )
     other = [Decision(name, Status.NOT_APPLICABLE, "this is a container") for name in ("acs", "peermem")]
     assert summary_line(HostMap({"n1": (MET, *other)})) == (
         "Checked 1 node: 1 node meets every requirement that applies (1 of 3)"
     )
-    assert summary_line(HostMap({"n1": GONE})) == "Checked 0 of 1 node; n1 is down: nothing could be checked"
+    assert summary_line(HostMap({"n1": GONE})) == "Checked 0 of 1 node; n1 is down; nothing could be checked"
 
 
 def test_a_person_comes_before_bootstrap_and_hardware_before_other_faults() -> None:
