@@ -280,7 +280,8 @@ def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath | None) -
     Of a launcher that names no rank, return the fault of the rank that the others lost. A rank that ends, also with
     status 0, ends its peers within milliseconds, these end theirs, and Open MPI 5 reports whichever end it sees first.
     A rank may claim that it lost another one, to blame it, and publish the address of another one. So the lost rank is
-    at fault only if most of the other ranks report its number, or if there is only one other rank.
+    at fault only if most of the other ranks report its number, if there is only one other rank, or if rank 0 saw it die
+    while ranks met.
     """
     said = {
         rank: lost
@@ -310,7 +311,9 @@ def _by_its_peers(plan: LaunchPlan, outcome: Outcome, death: RankDeath | None) -
             FaultKind.RANK_DIED, message, hint="look for an earlier error in the logs of the other ranks"
         )
     votes = sum(lost.rank == peer for lost in said.values())
-    is_known = plan.np == 2 or _most_of_the_others(plan, votes)
+    root = said.get(0)
+    seen_by_root = root is not None and root.meeting and root.rank == peer
+    is_known = plan.np == 2 or seen_by_root or _most_of_the_others(plan, votes)
     return Fault(
         FaultKind.RANK_DIED,
         f"{there} died or cannot be reached, as {here} reported{_said(outcome, peer)}",

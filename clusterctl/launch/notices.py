@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from clusterctl.text.visible import one_line
@@ -48,6 +49,8 @@ _LOST_PEER = tuple(
     for pattern in (
         r"\brank (?P<rank>\d{1,9}) \(host \S{1,255}, pid \d{1,9}\) died or cannot be reached",
         r"\brank (?P<rank>\d{1,9})(?: \(host \S{1,255}, pid \d{1,9}\))? destroyed its communicator ",
+        r"\brank (?P<rank>\d{1,9}) \(from \S{1,255}\) (?P<meeting>died during initialisation)",
+        r"\bthe rendezvous of rank (?P<rank>0) closed the connection",
         r"did not end within its timeout of [^\n;]{1,60}; it waits(?: for data from rank (?P<rank>\d{1,9}))?",
         r"no answer at the deadline from rank (?P<rank>\d{1,9})",
         r"still missing at the deadline: ",
@@ -99,11 +102,13 @@ class RankDeath:
 class LostPeer:
     """Hold what a rank reports about the rank that it lost: its number, or its address or host name, or neither.
 
-    collective_core checks the number when ranks meet. An address is what the other rank itself published.
+    collective_core checks the number when ranks meet. An address is what the other rank itself published. ``meeting``:
+    it died while ranks met, which rank 0 alone sees; the others have it from rank 0.
     """
 
     rank: int | None = None
     place: str | None = None
+    meeting: bool = False
 
 
 def rank_death(text: str) -> RankDeath | None:
@@ -146,13 +151,18 @@ def lost_peer(text: str) -> LostPeer | None:
         # A rank that ends for a reason of its own closes its connections, and NCCL's threads log that.
         text = "\n".join(line for line in text.splitlines() if not _LOG_LINE.search(line))
     found = [
-        (match.start(), LostPeer(int(said["rank"]) if said.get("rank") else None, said.get("place")))
+        (match.start(), _peer_of(said))
         for pattern in _LOST_PEER
         if (match := pattern.search(text)) is not None and (said := match.groupdict()) is not None
     ]
     # The first one that names its peer, because what follows is often a consequence.
     named = [one for one in found if one[1] != LostPeer()]
     return min(named or found, key=lambda one: one[0])[1] if found else None
+
+
+def _peer_of(said: Mapping[str, str | None]) -> LostPeer:
+    rank = said.get("rank")
+    return LostPeer(int(rank) if rank else None, said.get("place"), bool(said.get("meeting")))
 
 
 def refused_rank(text: str) -> tuple[int, str] | None:

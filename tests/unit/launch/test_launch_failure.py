@@ -131,6 +131,19 @@ LOST = "all_reduce_perf: rank {} failed: remote error: rank {} (host gpu02, pid 
             None,
             "ranks lost their connections to each other",
         ),
+        # Ranks end before they have heard it from rank 0, which alone sees who dies while they meet.
+        (
+            {0: "remote: rank 3 (from 10.0.0.2) died during initialisation", 1: LOST.format(1, 0)},
+            3,
+            "gpu02",
+            "rank 3 on gpu02 died or cannot be reached, as rank 0 on gpu01 reported",
+        ),
+        (
+            {1: "remote: rank 3 (from 10.0.0.2) died during initialisation"},
+            None,
+            None,
+            "rank 3 on gpu02 died",
+        ),
         ({1: LOST.format(1, 9)}, 1, "gpu01", "ended with status 4"),
         ({0: LOST.format(0, 3)}, 1, "gpu01", "ended with status 4"),
     ],
@@ -237,6 +250,8 @@ def test_of_two_ranks_the_other_one_is_named():
         (LOST.format(1, 3), 3, None),
         ("remote: rank 2 (host gpu02, pid 4711) destroyed its communicator after operation 12; this", 2, None),
         ("remote: rank 2 destroyed its communicator before operation 12: send(count=8, u8)", 2, None),
+        ("CollectiveCoreError: remote: rank 1 (from 10.214.190.2) died during initialisation", 1, None),
+        ("CollectiveCoreError: remote: the rendezvous of rank 0 closed the connection", 0, None),
         ("did not end within its timeout of 30.000 s; it waits for data from rank 2 (host b, pid 4)", 2, None),
         ("timeout: no answer at the deadline from rank 2", 2, None),
         ("timeout: still missing at the deadline: ranks 2 and 3", None, None),
@@ -269,7 +284,8 @@ def test_of_two_ranks_the_other_one_is_named():
     ],
 )  # fmt: skip
 def test_what_ranks_report_about_a_peer_that_they_lost(text, rank, place):
-    assert notices.lost_peer(text) == notices.LostPeer(rank, place)
+    lost = notices.lost_peer(text)
+    assert lost is not None and (lost.rank, lost.place) == (rank, place)
 
 
 @pytest.mark.parametrize(
