@@ -172,7 +172,7 @@ def _replaced(make: Callable[[Path], object]) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (_newer, "another version of clusterctl made it (schema 99, not 3)"),
+        (_newer, f"another version of clusterctl made it (schema 99, not {index.VERSION})"),
         (_endless_view, "it is not an index of runs"),
         (_overwritten, "it is damaged"),
         (lambda path: path.write_bytes(b"x" * 5000), "it is damaged"),
