@@ -140,11 +140,17 @@ def _sentence(found: Accept) -> str:
 def _warned(found: Accept) -> Kinds:
     """Return what the warnings on accepted nodes found."""
     kinds = Kinds()
+    for name, rows in _warnings(found):
+        kinds.add((), some([_judged(row, found) for row in rows], 2), name)
+    return kinds
+
+
+def _warnings(found: Accept) -> Iterator[tuple[str, list[AcceptedRow]]]:
+    """Yield the accepted nodes that have warnings, with the rows."""
     for node in found.nodes:
         rows = [row for row in node.rows if row.status is RowStatus.WARN]
         if node.accepted and rows:
-            kinds.add((), some([_judged(row, found) for row in rows], 2), node.name)
-    return kinds
+            yield node.name, rows
 
 
 def _why(node: AcceptedNode, found: Accept) -> str:
@@ -313,15 +319,11 @@ def _end(found: Accept) -> Iterator[str]:
     if any(value.compared for node in found.nodes for row in node.rows for value in row.values):
         share = round(1 / found.false_alarms_per_run)
         yield f"Comparison between nodes: at most 1 false alarm in {share} runs of a healthy fleet."
-    warned = grouped(
-        (row.row, node.name)
-        for node in found.nodes
-        for row in node.rows
-        if node.accepted and row.status is RowStatus.WARN
-    )
+    warned = dict(_warnings(found))
     if warned:
-        on = nodeset.fold(dict.fromkeys(name for names in warned.values() for name in names))
-        command = typed_inventory.filled(f"clusterctl accept INVENTORY --only {','.join(warned)}")
+        on = nodeset.fold(warned)
+        again = dict.fromkeys(row.row for rows in warned.values() for row in rows)
+        command = typed_inventory.filled(f"clusterctl accept INVENTORY --only {','.join(again)}")
         # All nodes again: --limit would take away those that the values are compared with.
         yield f"To measure the warnings on {on} again, beside nodes to compare with: {command}"
     rows = {
